@@ -1,0 +1,42 @@
+// The engine as the server sees it: submit a request, get its completion once. Everything behind it is engine/pipeline.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/api/snapshot.h"
+#include "engine/api/types.h"
+
+namespace tributary {
+
+// Who calls it: server/embed_service, benchmarks/micro. What it feeds: engine/admission and the stages behind it.
+// Invariants: Submit OK => the completion runs exactly once, on a completion thread, also on cancel, deadline, device
+//   fault and destruction; Submit not OK => it never runs.
+// Thread-safety: all methods from any thread; the destructor once, after the last Submit returned.
+// Ownership: the request (and request.owner) lives until its completion has returned.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Returns without blocking. Errors concern the whole call:
+  //   NOT_FOUND no such model; UNIMPLEMENTED the model does not serve this kind; INVALID_ARGUMENT no input, or too many
+  //   in one call; DEADLINE_EXCEEDED already expired; RESOURCE_EXHAUSTED admission limits reached (retry later);
+  //   UNAVAILABLE draining.
+  // Errors of single inputs come in their EmbedResult.
+  virtual absl::Status Submit(EmbedRequest request, Completion done) = 0;
+
+  // The served models, the default first. Never empty.
+  virtual std::vector<ModelInfo> Models() const = 0;
+
+  // A consistent-enough picture for gauges and health; cheap (no lock is held while work runs).
+  virtual EngineSnapshot Snapshot() const = 0;
+
+  // From now on Submit answers UNAVAILABLE; what is in flight goes on. Idempotent.
+  virtual void StopAdmitting() = 0;
+
+  // Waits until no request is in flight, at most `timeout`. True: idle.
+  virtual bool WaitUntilIdle(Duration timeout) = 0;
+};
+
+}  // namespace tributary

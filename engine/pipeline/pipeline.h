@@ -1,0 +1,40 @@
+// The engine put together: admission -> prepare -> modality queues -> scheduler -> lanes -> join -> completion. Takes the
+// model-specific parts ready made, so that the whole flow runs without torch in tests.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/api/engine.h"
+#include "engine/api/observer.h"
+#include "engine/api/options.h"
+#include "engine/base/clock.h"
+#include "engine/lane/batch_program.h"
+#include "engine/lane/device.h"
+#include "engine/prepare/preparer.h"
+
+namespace tributary {
+
+// One served model. `programs[m]` null: the model does not serve modality m. Text and image parts go with theirs.
+struct ServedModel {
+  ModelInfo info;
+  std::unique_ptr<TextPreparer> text_preparer;
+  std::unique_ptr<ImagePreparer> image_preparer;
+  // One per modality, for the one device of the lanes. Index: Modality.
+  std::array<std::unique_ptr<BatchProgram>, kModalityCount> programs;
+};
+
+struct PipelineParts {
+  std::vector<ServedModel> models;           // the first is the default; not empty
+  std::unique_ptr<Device> device;
+  size_t lane_count = 1;                     // resolved: no 0 any more
+  size_t slots_per_lane = 2;
+};
+
+// `clock` and `observer` must outlive the engine. Options must be Validate()d.
+absl::StatusOr<std::unique_ptr<Engine>> CreatePipeline(const EngineOptions& options, PipelineParts parts, Clock* clock,
+                                                       Observer* observer);
+
+}  // namespace tributary
