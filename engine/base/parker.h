@@ -2,11 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 
 #include "engine/base/clock.h"
+#include "engine/base/mutex.h"
 
 namespace tributary {
 
@@ -25,8 +24,8 @@ class Parker {
  private:
   std::atomic<uint64_t> epoch_{0};
   std::atomic<bool> sleeping_{false};
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  Mutex mutex_;  // guards nothing but the sleep
+  CondVar wake_;
 };
 
 }  // namespace tributary
