@@ -16,10 +16,10 @@ namespace tributary {
 // What Stage put into the slot and Run needs to know on the host.
 struct StagedBatch {
   size_t batch_size = 0;
-  size_t input_bytes = 0;               // used part of the input slot; copied in
-  uint64_t computed_units = 0;          // what the arithmetic will run over, padding included
-  std::vector<uint32_t> lengths;        // per row, in row order (tokens); empty where all rows have one shape
-  std::vector<uint32_t> row_of_item;    // item i of the batch -> its output row; empty: row i
+  size_t input_bytes = 0;             // used part of the input slot; copied in
+  uint64_t computed_units = 0;        // what the arithmetic will run over, padding included
+  std::vector<uint32_t> lengths;      // per row, in row order (tokens); empty where all rows have one shape
+  std::vector<uint32_t> row_of_item;  // item i of the batch -> its output row; empty: row i
 };
 
 // Output of Run: f32 [batch_size, OutputDimension()], row-major, from the start of the output memory, not normalised.

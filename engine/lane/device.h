@@ -20,13 +20,14 @@ struct DeviceBuffer {
   size_t bytes = 0;
 };
 
-// Called once when the stream has passed the point where it was recorded: the first error of the work enqueued since the
-// previous event (OK otherwise), and when the point was reached. Runs on a thread of the stream, never on the caller of
-// Record: must be short and must not call back into the stream.
+// Called once when the stream has passed the point where it was recorded: the first error of the work enqueued since
+// the previous event (OK otherwise), and when the point was reached. Runs on a thread of the stream, never on the
+// caller of Record: must be short and must not call back into the stream.
 using EventCallback = absl::AnyInvocable<void(absl::Status, TimePoint) &&>;
 
 // One in-order queue of device work. Work is enqueued by one thread (the lane's) and runs in that order.
-// Invariants: no call waits for enqueued work; every recorded event's callback runs exactly once, also when the stream is
+// Invariants: no call waits for enqueued work; every recorded event's callback runs exactly once, also when the stream
+// is
 //   destroyed (the destructor drains what was enqueued).
 // Ownership: the caller keeps all memory alive and untouched until an event recorded after its use has fired.
 class DeviceStream {
