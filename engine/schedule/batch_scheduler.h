@@ -1,0 +1,80 @@
+// The scheduler: takes prepared items from the modality queues, forms batches and hands them to lanes. Between
+// engine/queue and engine/lane; one thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/api/observer.h"
+#include "engine/api/options.h"
+#include "engine/base/clock.h"
+#include "engine/base/parker.h"
+#include "engine/base/worker_thread.h"
+#include "engine/queue/modality_queue.h"
+#include "engine/queue/work_item.h"
+#include "engine/schedule/batch_executor.h"
+
+namespace tributary {
+
+// One encoder or fusion module; its index in the scheduler's vector is its EncoderIndex.
+struct EncoderSpec {
+  Modality modality = Modality::kText;
+  uint64_t max_units = 0;  // of one batch: the BatchProgram's limit cut by BatchOptions; > 0
+  size_t max_items = 0;    // likewise; > 0
+};
+
+// Items of one modality in the scheduler's hands: taken from the queue, not yet in a batch.
+struct WaitingSnapshot {
+  size_t items = 0;
+  TimePoint oldest_queued{};  // ItemTimes::queued of the longest waiting one; the epoch value when items is 0
+};
+
+// See engine/schedule/README.md for the rules it follows.
+// Called by engine/pipeline; feeds BatchExecutor (the lanes), which report back through OnBatchDone.
+// Invariants: every item popped from a queue leaves exactly once: in a batch, or failed (expired, too late, cancelled,
+//   shutdown) before it cost compute. While a lane is idle and work it serves waits, a batch is handed over, unless
+//   BatchOptions::max_wait says otherwise.
+// Thread-safety: NotifyQueued, Waiting and OnBatchDone from any thread; the rest from the owner.
+// Ownership: queues, executor, clock and observer outlive it. No OnBatchDone may come after its destruction: let the
+//   lanes finish first. Items pushed after Stop() stay in their queue.
+class BatchScheduler final : public BatchListener {
+ public:
+  // `encoders[i]`: the encoder with index i. `queues`: null where no encoder has that modality. Index: Modality.
+  BatchScheduler(const ScheduleOptions& options, std::vector<EncoderSpec> encoders,
+                 std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> queues, BatchExecutor* executor,
+                 const Clock* clock, Observer* observer);
+  ~BatchScheduler() override;
+
+  // Starts the thread ("trib-sched"). At most once.
+  void Start();
+  // Ends the thread and fails what waits here and in the queues with UNAVAILABLE. Batches in flight go on. Idempotent.
+  void Stop();
+
+  // Call after each push to a queue. Cheap.
+  void NotifyQueued();
+
+  // One turn on the caller's thread, for tests that did not Start(). True: it did something (so call it again).
+  bool RunOnce();
+
+  WaitingSnapshot Waiting(Modality modality) const;
+
+  void OnBatchDone(const BatchOutcome& outcome) override;
+
+ private:
+  struct State;  // what only the scheduler's thread touches
+
+  void Run();
+
+  const std::unique_ptr<State> state_;
+  Parker parker_;
+  std::atomic<bool> stopping_{false};
+  std::mutex outcomes_mutex_;
+  std::vector<BatchOutcome> outcomes_;  // guarded by outcomes_mutex_; reported, not yet taken in
+  WorkerThread thread_;
+};
+
+}  // namespace tributary
