@@ -1,7 +1,134 @@
 #include "engine/api/options.h"
 
-namespace tributary {
+#include <cmath>
+#include <set>
 
-absl::Status Validate(const EngineOptions&) { return absl::OkStatus(); }
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+namespace {
+
+// Upper bounds of counts that cost memory or threads at start: far above sensible values, they catch a slip of the hand
+// before it becomes an allocation failure.
+constexpr size_t kMaxQueueItems = size_t{1} << 24;
+constexpr size_t kMaxThreads = 1024;
+constexpr size_t kMaxSlots = 64;
+constexpr int kMaxCpu = 1023;  // CPU_SETSIZE - 1
+
+// Keeps the first complaint.
+class Checker {
+ public:
+  template <class T>
+  void Require(bool holds, const std::string& key, std::string_view rule, const T& value) {
+    if (holds || !status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(key, " must be ", std::string(rule), ", is ", value));
+  }
+  void Positive(const std::string& key, uint64_t value) { Require(value > 0, key, "> 0", value); }
+  void Between(const std::string& key, uint64_t value, uint64_t low, uint64_t high) {
+    Require(value >= low && value <= high, key, absl::StrCat(low, "..", high), value);
+  }
+  absl::Status status() const { return status_; }
+
+ private:
+  absl::Status status_;
+};
+
+std::string Quoted(const std::string& text) { return absl::StrCat("\"", text, "\""); }
+
+void CheckAdmission(const AdmissionOptions& options, Checker& check) {
+  check.Positive("admission.max_items", options.max_items);
+  check.Positive("admission.max_bytes", options.max_bytes);
+  for (Modality modality : kAllModalities) {
+    check.Between("admission.max_modality_items." + std::string(ModalityName(modality)),
+                  options.max_modality_items[static_cast<size_t>(modality)], 1, kMaxQueueItems);
+  }
+  check.Positive("admission.max_inputs_per_call", options.max_inputs_per_call);
+}
+
+void CheckLimits(const InputLimits& limits, Checker& check) {
+  check.Positive("limits.max_text_bytes", limits.max_text_bytes);
+  check.Positive("limits.max_text_tokens", limits.max_text_tokens);
+  check.Positive("limits.max_image_bytes", limits.max_image_bytes);
+  check.Positive("limits.max_image_pixels", limits.max_image_pixels);
+}
+
+void CheckSchedule(const ScheduleOptions& options, Checker& check) {
+  for (Modality modality : kAllModalities) {
+    const BatchOptions& batch = options.modalities[static_cast<size_t>(modality)];
+    const std::string prefix = "schedule." + std::string(ModalityName(modality)) + ".";
+    check.Positive(prefix + "max_items", batch.max_items);
+    check.Require(batch.weight > 0, prefix + "weight", "> 0", batch.weight);
+    check.Require(std::isfinite(batch.weight), prefix + "weight", "finite", batch.weight);
+    check.Require(batch.max_wait >= Duration::zero(), prefix + "max_wait", ">= 0 s", ToSeconds(batch.max_wait));
+    check.Require(batch.max_batch_time > Duration::zero(), prefix + "max_batch_time", "> 0 s",
+                  ToSeconds(batch.max_batch_time));
+  }
+  check.Positive("schedule.bulk_every", options.bulk_every);
+}
+
+bool IsDevice(const std::string& device) {
+  if (device == "auto" || device == "cpu" || device == "cuda") return true;
+  uint32_t index = 0;
+  return absl::StartsWith(device, "cuda:") && device.size() > 5 && device[5] >= '0' && device[5] <= '9' &&
+         absl::SimpleAtoi(device.substr(5), &index);
+}
+
+void CheckLanes(const LaneOptions& options, Checker& check) {
+  check.Require(IsDevice(options.device), "lanes.device", "auto, cpu, cuda or cuda:N", Quoted(options.device));
+  check.Between("lanes.count", options.count, 0, kMaxThreads);
+  check.Between("lanes.slots", options.slots, 0, kMaxSlots);
+  for (size_t i = 0; i < options.cpu_affinity.size(); ++i) {
+    const int cpu = options.cpu_affinity[i];
+    check.Require(cpu >= 0 && cpu <= kMaxCpu, absl::StrCat("lanes.cpu_affinity[", i, "]"), absl::StrCat("0..", kMaxCpu),
+                  cpu);
+  }
+}
+
+void CheckDtype(const std::string& key, const std::string& dtype, Checker& check) {
+  check.Require(dtype == "auto" || dtype == "fp32" || dtype == "bf16" || dtype == "fp16", key,
+                "auto, fp32, bf16 or fp16", Quoted(dtype));
+}
+
+void CheckModel(const std::string& key, const ModelOptions& model, Checker& check) {
+  check.Require(!model.name.empty(), key + ".name", "given", "empty");
+  // Images are served in the text space (ConSE), so the text encoder is needed for them too.
+  check.Require(!model.text.folder.empty(), key + ".text.folder", "given", "empty");
+  CheckDtype(key + ".text.dtype", model.text.dtype, check);
+  CheckDtype(key + ".image.dtype", model.image.dtype, check);
+  if (!model.image.folder.empty()) {
+    check.Require(!model.image.labels.empty(), key + ".image.labels", "given where image.folder is", "empty");
+  }
+  check.Require(absl::StrContains(model.image.label_template, "{name}"), key + ".image.label_template",
+                "a text with {name} in it", Quoted(model.image.label_template));
+  check.Positive(key + ".image.top_classes", model.image.top_classes);
+  const std::string& kind = model.fusion.kind;
+  check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard", key + ".fusion.kind",
+                "weighted_mean, hadamard or empty", Quoted(kind));
+  check.Require(model.fusion.text_weight >= 0 && model.fusion.text_weight <= 1, key + ".fusion.text_weight", "0..1",
+                model.fusion.text_weight);
+}
+
+}  // namespace
+
+absl::Status Validate(const EngineOptions& options) {
+  Checker check;
+  CheckAdmission(options.admission, check);
+  CheckLimits(options.limits, check);
+  check.Between("prepare.threads", options.prepare.threads, 0, kMaxThreads);
+  CheckSchedule(options.schedule, check);
+  CheckLanes(options.lanes, check);
+  check.Between("completion_threads", options.completion_threads, 1, kMaxThreads);
+  check.Require(!options.models.empty(), "models", "a list of at least one model", "empty");
+  std::set<std::string> names;
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    const std::string key = absl::StrCat("models[", i, "]");
+    CheckModel(key, options.models[i], check);
+    check.Require(names.insert(options.models[i].name).second, key + ".name", "unique",
+                  Quoted(options.models[i].name) + " again");
+  }
+  return check.status();
+}
 
 }  // namespace tributary

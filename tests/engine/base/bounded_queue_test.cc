@@ -1,0 +1,108 @@
+#include "engine/base/bounded_queue.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+namespace tributary {
+namespace {
+
+using Entry = std::unique_ptr<int>;
+
+std::vector<int> PopAll(BoundedQueue<Entry>& queue) {
+  std::vector<int> popped;
+  while (std::optional<Entry> entry = queue.TryPop()) popped.push_back(**entry);
+  return popped;
+}
+
+TEST_CASE("a full bounded queue refuses the entry and leaves it with the caller") {
+  BoundedQueue<Entry> queue(2);
+  REQUIRE(queue.TryPush(std::make_unique<int>(1)));
+  REQUIRE(queue.TryPushBulk(std::make_unique<int>(2)));
+  REQUIRE(queue.size() == queue.capacity());
+  Entry refused = std::make_unique<int>(3);
+  REQUIRE_FALSE(queue.TryPush(std::move(refused)));
+  REQUIRE(refused != nullptr);  // NOLINT(bugprone-use-after-move)
+  REQUIRE_FALSE(queue.TryPushBulk(std::move(refused)));
+  REQUIRE(refused != nullptr);
+  REQUIRE(PopAll(queue) == std::vector<int>{1, 2});
+}
+
+TEST_CASE("interactive entries leave before bulk ones that came earlier, each class in its order") {
+  BoundedQueue<Entry> queue(10, /*bulk_every=*/100);
+  for (int i : {1, 2}) queue.TryPushBulk(std::make_unique<int>(i));
+  for (int i : {11, 12, 13}) queue.TryPush(std::make_unique<int>(i));
+  REQUIRE(PopAll(queue) == std::vector<int>{11, 12, 13, 1, 2});
+}
+
+TEST_CASE("while bulk entries wait every n-th pop takes one, so they cannot starve") {
+  BoundedQueue<Entry> queue(20, /*bulk_every=*/3);
+  for (int i : {1, 2, 3}) queue.TryPushBulk(std::make_unique<int>(i));
+  for (int i = 11; i <= 18; ++i) queue.TryPush(std::make_unique<int>(i));
+  REQUIRE(PopAll(queue) == std::vector<int>{11, 12, 1, 13, 14, 2, 15, 16, 3, 17, 18});
+}
+
+TEST_CASE("a closed queue takes nothing more, hands out what it holds, and then ends every pop") {
+  BoundedQueue<Entry> queue(4);
+  queue.TryPush(std::make_unique<int>(1));
+  queue.Close();
+  queue.Close();
+  REQUIRE_FALSE(queue.TryPush(std::make_unique<int>(2)));
+  REQUIRE_FALSE(queue.TryPushBulk(std::make_unique<int>(3)));
+  REQUIRE(**queue.Pop() == 1);
+  REQUIRE_FALSE(queue.Pop().has_value());
+}
+
+TEST_CASE("a consumer that waits is woken by a push and by closing") {
+  BoundedQueue<Entry> queue(1);
+  std::atomic<int> popped{0};
+  std::jthread consumer([&] {
+    while (std::optional<Entry> entry = queue.Pop()) {
+      popped = **entry;
+      popped.notify_one();
+    }
+  });
+  REQUIRE(queue.TryPush(std::make_unique<int>(5)));
+  popped.wait(0);
+  REQUIRE(popped == 5);
+  queue.Close();
+  consumer.join();
+}
+
+TEST_CASE("with many producers and consumers every entry is popped exactly once") {
+  constexpr int kProducers = 6;
+  constexpr int kEach = 2000;
+  BoundedQueue<Entry> queue(16, /*bulk_every=*/4);
+  std::vector<std::atomic<int>> seen(kProducers * kEach);
+  {
+    std::vector<std::jthread> consumers;
+    for (int c = 0; c < 3; ++c) {
+      consumers.emplace_back([&] {
+        while (std::optional<Entry> entry = queue.Pop()) seen[static_cast<size_t>(**entry)].fetch_add(1);
+      });
+    }
+    {
+      std::vector<std::jthread> producers;
+      for (int p = 0; p < kProducers; ++p) {
+        producers.emplace_back([&, p] {
+          for (int i = 0; i < kEach; ++i) {
+            auto entry = std::make_unique<int>(p * kEach + i);
+            while (!(i % 2 ? queue.TryPush(std::move(entry)) : queue.TryPushBulk(std::move(entry)))) {
+              std::this_thread::yield();
+            }
+          }
+        });
+      }
+    }
+    queue.Close();
+  }
+  int wrong = 0;
+  for (const std::atomic<int>& count : seen) wrong += count == 1 ? 0 : 1;
+  REQUIRE(wrong == 0);
+}
+
+}  // namespace
+}  // namespace tributary
