@@ -3,16 +3,15 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <future>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/mutex.h"
 #include "engine/base/worker_thread.h"
 
 namespace tributary {
@@ -43,10 +42,10 @@ class CpuStream final : public DeviceStream {
   explicit CpuStream(const Clock* clock) : clock_(clock) {}
   ~CpuStream() override {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       closed_ = true;
     }
-    wake_.notify_one();
+    wake_.NotifyOne();
     thread_.Join();
   }
 
@@ -89,13 +88,13 @@ class CpuStream final : public DeviceStream {
 
   absl::Status Push(Entry entry) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (entries_.size() >= kMaxEnqueued) {
         return absl::ResourceExhaustedError(absl::StrCat("a CPU stream holds at most ", kMaxEnqueued, " entries"));
       }
       entries_.push_back(std::move(entry));
     }
-    wake_.notify_one();
+    wake_.NotifyOne();
     return absl::OkStatus();
   }
 
@@ -104,8 +103,8 @@ class CpuStream final : public DeviceStream {
     for (;;) {
       Entry entry;
       {
-        std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return closed_ || !entries_.empty(); });
+        MutexLock lock(mutex_);
+        while (entries_.empty() && !closed_) wake_.Wait(mutex_);
         if (entries_.empty()) return;
         entry = std::move(entries_.front());
         entries_.pop_front();
@@ -129,11 +128,11 @@ class CpuStream final : public DeviceStream {
   }
 
   const Clock* const clock_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Entry> entries_;  // guarded by mutex_
-  bool closed_ = false;        // guarded by mutex_
-  WorkerThread thread_;        // last: it uses all of the above
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Entry> entries_ TRIBUTARY_GUARDED_BY(mutex_);
+  bool closed_ TRIBUTARY_GUARDED_BY(mutex_) = false;
+  WorkerThread thread_;  // last: it uses all of the above
 };
 
 class CpuDevice final : public Device {

@@ -1,0 +1,291 @@
+#include "engine/lane/lane.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/lane/vector_check.h"
+#include "engine/queue/drop_item.h"
+
+namespace tributary {
+namespace {
+
+const absl::Status& FirstError(const absl::Status& a, const absl::Status& b) { return a.ok() ? b : a; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(LaneParts parts) {
+  std::unique_ptr<Lane> lane(new Lane(std::move(parts)));
+  if (absl::Status status = lane->Allocate(); !status.ok()) return status;
+  if (absl::Status status = lane->EnsureStream(); !status.ok()) return status;
+  lane->thread_ = WorkerThread(absl::StrCat("trib-lane-", lane->parts_.index), [raw = lane.get()] { raw->Loop(); });
+  return lane;
+}
+
+Lane::Lane(LaneParts parts)
+    : parts_(std::move(parts)),
+      shares_memory_(parts_.device->SharesHostMemory()),
+      slots_(parts_.slots),
+      changed_at_(parts_.clock->Now()) {}
+
+Lane::~Lane() {
+  {
+    MutexLock lock(mailbox_mutex_);
+    closed_ = true;
+  }
+  mailbox_wake_.NotifyOne();
+  thread_.Join();   // has enqueued everything
+  stream_.reset();  // has run everything
+}
+
+absl::Status Lane::Allocate() {
+  size_t input_bytes = 0;
+  size_t output_bytes = 0;
+  for (const BatchProgram* program : parts_.programs) {
+    input_bytes = std::max(input_bytes, program->MaxInputBytes());
+    output_bytes = std::max(output_bytes, program->MaxBatchItems() * program->OutputDimension() * sizeof(float));
+  }
+  for (Slot& slot : slots_) {
+    auto allocate = [](absl::StatusOr<DeviceBuffer> from, DeviceBuffer& to) {
+      if (from.ok()) to = *std::move(from);
+      return from.status();
+    };
+    absl::Status status = allocate(parts_.device->AllocatePinned(input_bytes), slot.pinned_input);
+    status.Update(allocate(parts_.device->AllocatePinned(output_bytes), slot.pinned_output));
+    slot.device_input = slot.pinned_input;
+    slot.device_output = slot.pinned_output;
+    if (!shares_memory_) {
+      status.Update(allocate(parts_.device->AllocateDevice(input_bytes), slot.device_input));
+      status.Update(allocate(parts_.device->AllocateDevice(output_bytes), slot.device_output));
+    }
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lane::EnsureStream() {
+  if (stream_) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<DeviceStream>> stream = parts_.device->CreateStream(parts_.index);
+  if (!stream.ok()) return stream.status();
+  stream_ = *std::move(stream);
+  return absl::OkStatus();
+}
+
+void Lane::Execute(Batch batch) {
+  in_flight_.fetch_add(1, std::memory_order_relaxed);
+  {
+    MutexLock lock(mailbox_mutex_);
+    mailbox_.push_back({std::move(batch), parts_.clock->Now()});
+  }
+  mailbox_wake_.NotifyOne();
+}
+
+LaneSnapshot Lane::Snapshot() const {
+  LaneSnapshot snapshot;
+  snapshot.device = parts_.device->Name();
+  snapshot.batches_in_flight = InFlight();
+  MutexLock lock(times_mutex_);
+  if (running_) snapshot.running_for = std::max(Duration{0}, parts_.clock->Now() - changed_at_);
+  snapshot.busy_seconds_total = ToSeconds(busy_ + snapshot.running_for);
+  return snapshot;
+}
+
+void Lane::Loop() {
+  for (;;) {
+    Handed handed;
+    {
+      MutexLock lock(mailbox_mutex_);
+      while (mailbox_.empty() && !closed_) mailbox_wake_.Wait(mailbox_mutex_);
+      if (mailbox_.empty()) return;
+      handed = std::move(mailbox_.front());
+      mailbox_.pop_front();
+    }
+    Take(std::move(handed));
+  }
+}
+
+void Lane::Take(Handed handed) {
+  Slot& slot = slots_[next_slot_];
+  slot.batch = std::move(handed.batch);
+  slot.staged = {};
+  slot.handed_at = handed.at;
+  slot.started_at = slot.ended_at = {};
+  slot.enqueue_status = slot.status = absl::OkStatus();
+
+  // The last look before it costs compute.
+  const TimePoint now = parts_.clock->Now();
+  std::erase_if(slot.batch.items, [&](const WorkItemPtr& item) {
+    const std::optional<DropReason> reason = DeadReason(*item, now);
+    if (!reason) return false;
+    slot.batch.useful_units -= item->units;
+    DropItem(*item, *reason, parts_.observer);
+    return true;
+  });
+  if (!slot.batch.items.empty()) {
+    slot.enqueue_status = EnsureStream();
+    if (slot.enqueue_status.ok()) slot.enqueue_status = Stage(slot);
+    if (slot.enqueue_status.ok()) {
+      next_slot_ = (next_slot_ + 1) % slots_.size();
+      Enqueue(slot);
+      return;
+    }
+    CompleteItems(slot);
+  }
+  Leave(slot);
+}
+
+absl::Status Lane::Stage(Slot& slot) {
+  const BatchProgram& program = *parts_.programs[slot.batch.encoder];
+  try {
+    absl::StatusOr<StagedBatch> staged =
+        program.Stage(slot.batch, {slot.pinned_input.data.get(), slot.pinned_input.bytes});
+    if (!staged.ok()) return staged.status();
+    slot.staged = *std::move(staged);
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("staging the batch failed: ", error.what()));
+  }
+  const size_t output_bytes = slot.staged.batch_size * program.OutputDimension() * sizeof(float);
+  if (slot.staged.input_bytes > slot.pinned_input.bytes || output_bytes > slot.pinned_output.bytes) {
+    return absl::InternalError(absl::StrCat("a batch of ", slot.staged.batch_size, " rows and ",
+                                            slot.staged.input_bytes, " input bytes does not fit its staging slot"));
+  }
+  return absl::OkStatus();
+}
+
+// Whatever is refused on the way, the done event is recorded: only then the slot is known to be free.
+void Lane::Enqueue(Slot& slot) {
+  const BatchProgram* program = parts_.programs[slot.batch.encoder];
+  const size_t output_bytes = slot.staged.batch_size * program->OutputDimension() * sizeof(float);
+  auto event = [this, &slot](void (Lane::*handler)(Slot&, absl::Status, TimePoint)) -> EventCallback {
+    return [this, &slot, handler](absl::Status status, TimePoint at) { (this->*handler)(slot, std::move(status), at); };
+  };
+  absl::Status status;
+  auto then = [&status](auto enqueue) {
+    if (status.ok()) status = enqueue();
+  };
+  if (!shares_memory_) {
+    then([&] {
+      return stream_->CopyIn(slot.device_input.data.get(), slot.pinned_input.data.get(), slot.staged.input_bytes);
+    });
+  }
+  then([&] { return stream_->Record(event(&Lane::OnStarted)); });
+  then([&] {
+    return stream_->Launch([program, &slot] {
+      return program->Run(slot.staged, slot.device_input.data.get(), slot.device_output.data.get());
+    });
+  });
+  if (!shares_memory_) {
+    then([&] { return stream_->Record(event(&Lane::OnEnded)); });
+    then([&] { return stream_->CopyOut(slot.pinned_output.data.get(), slot.device_output.data.get(), output_bytes); });
+  }
+  slot.enqueue_status = status;
+  if (absl::Status refused = stream_->Record(event(&Lane::OnDone)); !refused.ok()) {
+    stream_.reset();  // runs what it holds; after that nothing uses the slot
+    OnDone(slot, std::move(refused), parts_.clock->Now());
+  }
+}
+
+void Lane::OnStarted(Slot& slot, absl::Status status, TimePoint at) {
+  slot.status.Update(status);
+  slot.running = true;
+  slot.started_at = at;
+  TimePoint idle_since;
+  {
+    MutexLock lock(times_mutex_);
+    idle_since = std::exchange(changed_at_, at);
+    running_ = true;
+  }
+  ReportIdle(slot, idle_since);
+}
+
+void Lane::OnEnded(Slot& slot, absl::Status status, TimePoint at) {
+  slot.status.Update(status);
+  if (!std::exchange(slot.running, false)) return;
+  slot.ended_at = std::max(at, slot.started_at);
+  MutexLock lock(times_mutex_);
+  busy_ += slot.ended_at - slot.started_at;
+  running_ = false;
+  changed_at_ = slot.ended_at;
+}
+
+void Lane::OnDone(Slot& slot, absl::Status status, TimePoint at) {
+  OnEnded(slot, std::move(status), at);
+  CompleteItems(slot);
+  Leave(slot);
+}
+
+// Cuts the gap before this batch by what its own first items were doing: not yet admitted, not yet prepared, not yet in
+// this lane's hands, being staged.
+void Lane::ReportIdle(const Slot& slot, TimePoint from) const {
+  TimePoint admitted = TimePoint::max();
+  TimePoint queued = TimePoint::max();
+  for (const WorkItemPtr& item : slot.batch.items) {
+    admitted = std::min(admitted, item->times.admitted);
+    queued = std::min(queued, item->times.queued);
+  }
+  auto until = [&](TimePoint end, IdleCause cause) {
+    end = std::min(end, slot.started_at);
+    if (end > from) parts_.observer->OnLaneIdle(parts_.index, cause, end - std::exchange(from, end));
+  };
+  until(admitted, IdleCause::kNoWork);
+  until(queued, IdleCause::kPreparing);
+  until(slot.handed_at, IdleCause::kScheduling);
+  until(slot.started_at, IdleCause::kStaging);
+}
+
+void Lane::CompleteItems(Slot& slot) {
+  const absl::Status& status = FirstError(slot.enqueue_status, slot.status);
+  BatchEvent event;
+  event.lane = parts_.index;
+  event.modality = slot.batch.modality;
+  event.items = slot.batch.items.size();
+  event.useful_units = slot.batch.useful_units;
+  event.computed_units = slot.staged.computed_units;
+  event.device_time = slot.ended_at - slot.started_at;
+  event.status = status;
+  parts_.observer->OnBatch(event);
+
+  const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
+  const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
+  for (size_t i = 0; i < slot.batch.items.size(); ++i) {
+    WorkItem& item = *slot.batch.items[i];
+    item.times.compute_start = slot.started_at;
+    item.times.compute_end = slot.ended_at;
+    if (!status.ok()) {
+      item.Fail(status);
+      continue;
+    }
+    const size_t row = slot.staged.row_of_item.empty() ? i : slot.staged.row_of_item[i];
+    std::vector<float> vector(rows + row * dimension, rows + (row + 1) * dimension);
+    if (absl::Status good = CheckAndNormalise(vector, item.normalise); good.ok()) {
+      item.Complete(std::move(vector));
+    } else {
+      parts_.observer->OnBadVector(item.modality);
+      item.Fail(std::move(good));
+    }
+  }
+}
+
+void Lane::Leave(Slot& slot) {
+  BatchOutcome outcome;
+  outcome.lane = parts_.index;
+  outcome.sequence = slot.batch.sequence;
+  outcome.modality = slot.batch.modality;
+  outcome.encoder = slot.batch.encoder;
+  outcome.items = slot.batch.items.size();
+  outcome.useful_units = slot.batch.useful_units;
+  outcome.computed_units = slot.staged.computed_units;
+  outcome.predicted_time = slot.batch.predicted_time;
+  outcome.device_time = slot.ended_at - slot.started_at;
+  outcome.status = FirstError(slot.enqueue_status, slot.status);
+  slot.batch = {};
+  // Release: from here on the lane thread may stage the next batch into this slot.
+  in_flight_.fetch_sub(1, std::memory_order_release);
+  if (listener_ != nullptr) listener_->OnBatchDone(outcome);
+}
+
+}  // namespace tributary

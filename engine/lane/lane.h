@@ -1,0 +1,122 @@
+// One lane: a thread that stages batches, a device stream that runs them, a ring of staging slots between the two.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/api/observer.h"
+#include "engine/api/snapshot.h"
+#include "engine/base/clock.h"
+#include "engine/base/mutex.h"
+#include "engine/base/worker_thread.h"
+#include "engine/lane/batch_program.h"
+#include "engine/lane/device.h"
+#include "engine/schedule/batch.h"
+#include "engine/schedule/batch_executor.h"
+
+namespace tributary {
+
+struct LaneParts {
+  size_t index = 0;
+  size_t slots = 2;  // staging slots = batches handed over and not yet done
+  Device* device = nullptr;
+  std::vector<const BatchProgram*> programs;  // index: EncoderIndex
+  const Clock* clock = nullptr;
+  Observer* observer = nullptr;
+};
+
+// Way of a batch: Execute puts it into the mailbox; the lane thread ("trib-lane-N") drops the items nobody waits for
+// any more, stages the rest into the next slot of the ring and enqueues copy in, start event, run, end event, copy out,
+// done event; the done event's callback, on a thread of the stream, completes the items. Nothing waits for the device
+// between batches: a batch is staged while the one before it runs. Called by LaneSet; feeds Device, ItemSink,
+// BatchListener, Observer. Invariants: at most `slots` batches are handed over and not done, so the slot after the last
+// used one is always free
+//   (the stream is in order); a slot is touched by the host only before its first enqueue and after its done event;
+//   every batch ends in OnBatchDone; a vector that is not finite, or of length zero where it is to be normalised, is
+//   never given out.
+// Thread-safety: Execute and FreeSlots from the scheduler thread; InFlight and Snapshot from any thread.
+// Ownership: device, programs, clock, observer and listener outlive it. The destructor runs what was handed over.
+// Errors: a failing Stage or Run fails the items of its batch and nothing else. Where the stream refuses the done
+// event,
+//   the stream is drained and made anew.
+class Lane {
+ public:
+  static absl::StatusOr<std::unique_ptr<Lane>> Create(LaneParts parts);
+  ~Lane();
+
+  void SetListener(BatchListener* listener) { listener_ = listener; }
+  size_t FreeSlots() const { return slots_.size() - InFlight(); }
+  // Acquire: pairs with the release when a batch leaves, so that its slot may be staged anew.
+  size_t InFlight() const { return in_flight_.load(std::memory_order_acquire); }
+  void Execute(Batch batch);
+  LaneSnapshot Snapshot() const;
+
+ private:
+  // Staging memory and the batch it carries. Written by the lane thread until the first enqueue, then by the stream's
+  // thread until the batch has left.
+  struct Slot {
+    DeviceBuffer pinned_input;
+    DeviceBuffer pinned_output;
+    DeviceBuffer device_input;  // the pinned ones where the device shares host memory
+    DeviceBuffer device_output;
+
+    Batch batch;
+    StagedBatch staged;
+    TimePoint handed_at{};
+    TimePoint started_at{};
+    TimePoint ended_at{};
+    bool running = false;
+    absl::Status enqueue_status;  // of the lane thread
+    absl::Status status;          // of the stream's thread
+  };
+  struct Handed {
+    Batch batch;
+    TimePoint at{};
+  };
+
+  explicit Lane(LaneParts parts);
+  absl::Status Allocate();
+  absl::Status EnsureStream();
+
+  void Loop();
+  void Take(Handed handed);
+  absl::Status Stage(Slot& slot);
+  void Enqueue(Slot& slot);
+
+  // Events, on the stream's thread.
+  void OnStarted(Slot& slot, absl::Status status, TimePoint at);
+  void OnEnded(Slot& slot, absl::Status status, TimePoint at);
+  void OnDone(Slot& slot, absl::Status status, TimePoint at);
+
+  void ReportIdle(const Slot& slot, TimePoint from) const;
+  void CompleteItems(Slot& slot);
+  void Leave(Slot& slot);
+
+  const LaneParts parts_;
+  const bool shares_memory_;
+  BatchListener* listener_ = nullptr;
+  std::vector<Slot> slots_;
+  size_t next_slot_ = 0;  // lane thread only
+  std::atomic<size_t> in_flight_{0};
+
+  Mutex mailbox_mutex_;
+  CondVar mailbox_wake_;
+  std::deque<Handed> mailbox_ TRIBUTARY_GUARDED_BY(mailbox_mutex_);
+  bool closed_ TRIBUTARY_GUARDED_BY(mailbox_mutex_) = false;
+
+  mutable Mutex times_mutex_;
+  Duration busy_ TRIBUTARY_GUARDED_BY(times_mutex_){0};  // of the batches that have ended
+  bool running_ TRIBUTARY_GUARDED_BY(times_mutex_) = false;
+  TimePoint changed_at_ TRIBUTARY_GUARDED_BY(times_mutex_);  // running: since when; else: idle since when
+
+  // Joined, then drained, by the destructor in this order.
+  WorkerThread thread_;
+  std::unique_ptr<DeviceStream> stream_;  // lane thread only, after Create
+};
+
+}  // namespace tributary
