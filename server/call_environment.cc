@@ -1,0 +1,61 @@
+#include "server/call_environment.h"
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tributary {
+
+const ModelInfo* CallEnvironment::FindModel(std::string_view name) const {
+  if (name.empty()) return &models.front();
+  for (const ModelInfo& model : models) {
+    if (model.name == name) return &model;
+  }
+  return nullptr;
+}
+
+absl::Status CallEnvironment::NoSuchModel(std::string_view name) const {
+  auto append_name = [](std::string* out, const ModelInfo& model) { out->append(model.name); };
+  // The served names first: the message is cut at its end, and the name asked for may be of any length.
+  return absl::NotFoundError(absl::StrCat("models served are ", absl::StrJoin(models, ", ", append_name), ", not \"",
+                                          std::string(name), "\""));
+}
+
+absl::Status CallEnvironment::CheckCall(const WireRequest& call) const {
+  const EmbedRequest& request = call.request;
+  const size_t inputs = request.inputs.size() + call.errors.size();
+  if (inputs > limits.max_inputs_per_call) {
+    return absl::InvalidArgumentError(absl::StrCat("the call has ", inputs, " inputs, the limit is ",
+                                                   limits.max_inputs_per_call, " (admission.max_inputs_per_call)"));
+  }
+  const ModelInfo* model = FindModel(request.options.model);
+  if (model == nullptr) return NoSuchModel(request.options.model);
+  const size_t header_bytes = model->name.size() + model->revision.size() + 16;
+  const size_t bytes = header_bytes + inputs * MaxResultBytes(*model, request.kind, call.float16);
+  if (bytes > limits.max_response_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the answer to ", inputs, " inputs takes up to ", bytes, " bytes, the limit is ", limits.max_response_bytes,
+        " (server.max_response_bytes): send fewer inputs in one call", call.float16 ? "" : ", or ask for float16"));
+  }
+  return absl::OkStatus();
+}
+
+TimePoint CallEnvironment::Deadline(const grpc::CallbackServerContext& context) const {
+  const auto deadline = context.deadline();
+  if (deadline == std::chrono::system_clock::time_point::max()) return kNoDeadline;
+  // A client may send a time-out of centuries: beyond a year it is none.
+  const auto remaining = deadline - std::chrono::system_clock::now();
+  if (remaining > std::chrono::hours(24 * 365)) return kNoDeadline;
+  return clock->Now() + std::chrono::duration_cast<Duration>(remaining);
+}
+
+void CallEnvironment::LogFaults(RpcMethod method, const absl::Status& status) const {
+  if (status.code() == absl::StatusCode::kInternal) errors->Report(method, status);
+}
+
+void CallEnvironment::LogFaults(RpcMethod method, const EmbedResponse& response) const {
+  for (const EmbedResult& result : response.results) LogFaults(method, result.status);
+}
+
+}  // namespace tributary

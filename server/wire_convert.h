@@ -1,0 +1,42 @@
+// The contract's messages <-> the engine's types. Pure: no I/O, no gRPC, no state.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/api/types.h"
+#include "tributary/v1/embedding_service.pb.h"
+
+namespace tributary {
+
+// An input that is wrong by the message alone: it never reaches the engine.
+struct InputError {
+  size_t index = 0;
+  absl::Status status;
+};
+
+// One call on its way in. Views inside `request` borrow from the message, which `request.owner` keeps alive.
+struct WireRequest {
+  EmbedRequest request;            // the inputs that are not in `errors`, in their order
+  std::vector<InputError> errors;  // by ascending index
+  bool float16 = false;            // how the vectors of the answer are packed
+};
+
+// Errors concern the whole call: INVALID_ARGUMENT an enum value the contract does not know, no input.
+absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedTextRequest> message);
+absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedImageRequest> message);
+absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedPairRequest> message);
+// One input of a stream: a text, image or pair request with one input.
+absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedStreamRequest> message);
+
+// The most bytes the answer to one input takes on the wire, its error included.
+size_t MaxResultBytes(const ModelInfo& model, RequestKind kind, bool float16);
+
+void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out);
+// All results of a call in the order of its inputs: the engine's, with `errors` put in where they belong.
+void ToWire(const EmbedResponse& response, const std::vector<InputError>& errors, bool float16, v1::EmbedResponse* out);
+void ToWire(const ModelInfo& info, v1::Model* out);
+
+}  // namespace tributary
