@@ -1,0 +1,122 @@
+#include <turbojpeg.h>
+
+#include <string>
+#include <string_view>
+
+#include "engine/prepare/image/image_format.h"
+
+namespace tributary {
+namespace {
+
+constexpr std::string_view kEndOfImage = "\xFF\xD9";
+constexpr std::string_view kStartOfScan = "\xFF\xDA";
+
+std::string_view AsText(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// Walks the segments before the first scan.
+OrientationSources FindMetadata(std::span<const uint8_t> bytes) {
+  constexpr std::string_view kExif("Exif\0\0", 6);
+  constexpr std::string_view kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
+  constexpr uint8_t kApp1 = 0xE1;
+  constexpr uint8_t kScan = 0xDA;
+  OrientationSources found;
+  size_t at = 2;
+  while (at + 4 <= bytes.size()) {
+    if (bytes[at] != 0xFF) break;
+    const uint8_t marker = bytes[at + 1];
+    if (marker == 0xFF) {  // fill byte
+      ++at;
+      continue;
+    }
+    if (marker == kScan) break;
+    const size_t length = size_t{bytes[at + 2]} << 8 | bytes[at + 3];
+    if (length < 2 || length > bytes.size() - at - 2) break;
+    const auto body = bytes.subspan(at + 4, length - 2);
+    if (marker == kApp1 && found.exif.empty() && AsText(body).starts_with(kExif)) found.exif = body;
+    if (marker == kApp1 && found.xmp.empty() && AsText(body).starts_with(kXmp)) found.xmp = body.subspan(kXmp.size());
+    at += 2 + length;
+  }
+  return found;
+}
+
+// Whether the data that made the library warn stops before its end marker. Other warnings are oddities that it, like
+// Pillow, decodes around.
+bool EndsTooEarly(std::span<const uint8_t> bytes, std::string_view warning) {
+  if (warning.find("Premature end of JPEG file") != std::string_view::npos) return true;
+  const std::string_view text = AsText(bytes);
+  const size_t scan = text.rfind(kStartOfScan);
+  return scan == std::string_view::npos || text.find(kEndOfImage, scan) == std::string_view::npos;
+}
+
+// Adobe's inverted CMYK, which is the only one found in files, to RGB in place. The formula is Pillow's.
+void InvertedCmykToRgb(uint8_t* pixels, size_t count) {
+  const auto multiply = [](int a, int b) {  // a * b / 255, rounded
+    const int product = a * b + 128;
+    return ((product >> 8) + product) >> 8;
+  };
+  const uint8_t* in = pixels;
+  for (size_t i = 0; i < count; ++i, in += 4, pixels += 3) {
+    const int white = in[3];
+    for (int c = 0; c < 3; ++c) pixels[c] = static_cast<uint8_t>(white - multiply(255 - in[c], white));
+  }
+}
+
+}  // namespace
+
+void JpegDecoder::Destroy::operator()(void* handle) const { tjDestroy(handle); }
+
+absl::StatusOr<RgbImage> JpegDecoder::Decode(std::span<const uint8_t> bytes, uint64_t max_pixels, PixelBuffer& pixels) {
+  if (handle_ == nullptr) handle_.reset(tjInitDecompress());
+  if (handle_ == nullptr) return absl::ResourceExhaustedError("no memory for a JPEG decoder");
+  absl::StatusOr<RgbImage> image = DecodeWithHandle(bytes, max_pixels, pixels);
+  // After an error the library's object may remember half a header and fail the next picture.
+  if (!image.ok()) handle_.reset();
+  return image;
+}
+
+absl::StatusOr<RgbImage> JpegDecoder::DecodeWithHandle(std::span<const uint8_t> bytes, uint64_t max_pixels,
+                                                       PixelBuffer& pixels) {
+  tjhandle handle = handle_.get();
+
+  int width = 0;
+  int height = 0;
+  int subsampling = 0;
+  int colours = 0;
+  // It also fails for a chroma subsampling without a name, which the decoder itself can handle; the size is known then.
+  if (tjDecompressHeader3(handle, bytes.data(), bytes.size(), &width, &height, &subsampling, &colours) != 0 &&
+      (width <= 0 || height <= 0)) {
+    const std::string_view error = tjGetErrorStr2(handle);
+    if (EndsTooEarly(bytes, error)) return TruncatedImage("JPEG", bytes.size(), "inside the header");
+    return BrokenImage("JPEG", error);
+  }
+  if (auto status = CheckPixels(static_cast<uint64_t>(width), static_cast<uint64_t>(height), max_pixels);
+      !status.ok()) {
+    return status;
+  }
+
+  const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
+  const size_t count = static_cast<size_t>(width) * static_cast<size_t>(height);
+  uint8_t* rgb = pixels.Reserve(count * (cmyk ? 4 : 3) + kPixelTailBytes).data();
+  // Without TJFLAG_FASTDCT and TJFLAG_FASTUPSAMPLE: the integer DCT and smooth upsampling that Pillow uses.
+  // TJFLAG_LIMITSCANS: a small file must not ask for thousands of passes over a large picture.
+  if (tjDecompress2(handle, bytes.data(), bytes.size(), rgb, width, 0, height, cmyk ? TJPF_CMYK : TJPF_RGB,
+                    TJFLAG_LIMITSCANS) != 0) {
+    const std::string_view error = tjGetErrorStr2(handle);
+    const bool warning = tjGetErrorCode(handle) == TJERR_WARNING;
+    if (EndsTooEarly(bytes, error)) {
+      return TruncatedImage(
+          "JPEG", bytes.size(),
+          "no end marker, the header promises " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
+    }
+    if (!warning) return BrokenImage("JPEG", error);
+  }
+  if (cmyk) InvertedCmykToRgb(rgb, count);
+  return RgbImage{.rgb = rgb,
+                  .width = static_cast<uint32_t>(width),
+                  .height = static_cast<uint32_t>(height),
+                  .orientation = FindOrientation(FindMetadata(bytes))};
+}
+
+}  // namespace tributary
