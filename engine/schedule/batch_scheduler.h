@@ -6,12 +6,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "engine/api/observer.h"
 #include "engine/api/options.h"
 #include "engine/base/clock.h"
+#include "engine/base/mutex.h"
 #include "engine/base/parker.h"
 #include "engine/base/worker_thread.h"
 #include "engine/queue/modality_queue.h"
@@ -30,7 +30,8 @@ struct EncoderSpec {
 // Items of one modality in the scheduler's hands: taken from the queue, not yet in a batch.
 struct WaitingSnapshot {
   size_t items = 0;
-  TimePoint oldest_queued{};  // ItemTimes::queued of the longest waiting one; the epoch value when items is 0
+  TimePoint oldest_queued{};  // ItemTimes::queued of the longest waiting one; the epoch value where items is 0; a
+                              // gauge, may lag items
 };
 
 // See engine/schedule/README.md for the rules it follows.
@@ -67,13 +68,21 @@ class BatchScheduler final : public BatchListener {
  private:
   struct State;  // what only the scheduler's thread touches
 
+  // WaitingSnapshot for other threads. Relaxed: the two values may be of neighbouring turns.
+  struct Gauge {
+    std::atomic<size_t> items{0};
+    std::atomic<Duration::rep> oldest_queued_nanos{0};
+  };
+
   void Run();
+  void Publish();
 
   const std::unique_ptr<State> state_;
   Parker parker_;
   std::atomic<bool> stopping_{false};
-  std::mutex outcomes_mutex_;
-  std::vector<BatchOutcome> outcomes_;  // guarded by outcomes_mutex_; reported, not yet taken in
+  Mutex outcomes_mutex_;
+  std::vector<BatchOutcome> outcomes_ TRIBUTARY_GUARDED_BY(outcomes_mutex_);  // reported, not yet taken in
+  std::array<Gauge, kModalityCount> gauges_;                                  // index: Modality
   WorkerThread thread_;
 };
 

@@ -1,0 +1,222 @@
+#include "engine/schedule/batch_policy.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "engine/schedule/length_buckets.h"
+
+namespace tributary {
+namespace {
+
+// Predicted times are held against deadlines with a quarter on top: the spread of batch times on a shared machine is
+// 10-30 %.
+constexpr double kSafety = 1.25;
+// A batch cut short by a deadline is good enough at this part of a full batch's units per second.
+constexpr double kEfficient = 0.9;
+// Items of a class that do not fit before the next class is tried; bounds the cost of a batch.
+constexpr int kMaxMisfits = 8;
+
+using Position = WaitingSet::Position;
+
+Duration Safely(Duration predicted) { return FromSeconds(ToSeconds(predicted) * kSafety); }
+
+Urgency From(TimePoint start_by) { return {start_by, 0}; }
+Urgency After(const Urgency& urgency) { return {urgency.start_by, urgency.arrival + 1}; }
+
+// Fills one batch around a seed.
+class Filler {
+ public:
+  Filler(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits, const BatchSituation& situation)
+      : waiting_(waiting),
+        cost_(cost),
+        limits_(limits),
+        situation_(situation),
+        weighs_deadlines_(limits.drop_late && cost.trained()) {}
+
+  BatchChoice Fill(const Position& seed) {
+    Take(seed, waiting_.At(seed));
+    const Priority other = seed.priority == Priority::kInteractive ? Priority::kBulk : Priority::kInteractive;
+    for (const Priority priority : {seed.priority, other}) FillFrom(priority, seed);
+    return std::move(choice_);
+  }
+
+ private:
+  void Take(const Position& position, const WorkItem& item) {
+    choice_.items.push_back(position);
+    choice_.units += item.units;
+    tightest_deadline_ = std::min(tightest_deadline_, item.deadline);
+  }
+
+  // Classes in order of distance from the seed's; of two at one distance the shorter first.
+  void FillFrom(Priority priority, const Position& seed) {
+    const WaitingSet::ByLengthClass& classes = waiting_.classes(priority);
+    auto longer = classes.lower_bound(seed.length_class);
+    auto shorter = longer;
+    while (HasRoom() && (longer != classes.end() || shorter != classes.begin())) {
+      bool take_shorter = longer == classes.end();
+      if (!take_shorter && shorter != classes.begin()) {
+        take_shorter = seed.length_class - std::prev(shorter)->first <= longer->first - seed.length_class;
+      }
+      const auto next = take_shorter ? --shorter : longer++;
+      if (LengthClassFloor(next->first) > RoomUnits()) continue;
+      FillFromClass({priority, next->first, {}}, next->second, seed);
+    }
+  }
+
+  void FillFromClass(Position position, const WaitingSet::ByUrgency& members, const Position& seed) {
+    // Who cannot make it on this lane at all is better off elsewhere.
+    auto member = weighs_deadlines_ ? members.lower_bound(From(situation_.start_at)) : members.begin();
+    for (int misfits = 0; member != members.end() && misfits < kMaxMisfits && HasRoom();) {
+      position.urgency = member->first;
+      const WorkItem& item = *member->second;
+      ++member;
+      if (position == seed) continue;
+      if (WhyDead(item, situation_.now, cost_, limits_.drop_late)) {
+        choice_.dead.push_back(position);
+      } else if (Fits(item)) {
+        Take(position, item);
+      } else {
+        ++misfits;
+        // Too urgent itself: on to those that can stand a batch of this size.
+        const TimePoint finish = Finish(choice_.units + item.units);
+        if (weighs_deadlines_ && item.deadline < finish) {
+          const Urgency patient = From(finish - cost_.Predict(item.units));
+          if (position.urgency < patient) member = members.lower_bound(patient);
+        }
+      }
+    }
+  }
+
+  TimePoint Finish(uint64_t units) const { return situation_.start_at + Safely(cost_.Predict(units)); }
+  bool HasRoom() const { return choice_.items.size() < limits_.max_items && choice_.units < limits_.max_units; }
+  uint64_t RoomUnits() const { return limits_.max_units - std::min(limits_.max_units, choice_.units); }
+
+  bool Fits(const WorkItem& item) const {
+    const uint64_t units = choice_.units + item.units;
+    if (units > limits_.max_units || cost_.Predict(units) > limits_.max_time) return false;
+    return !weighs_deadlines_ || Finish(units) <= std::min(tightest_deadline_, item.deadline);
+  }
+
+  const WaitingSet& waiting_;
+  const CostModel& cost_;
+  const BatchLimits& limits_;
+  const BatchSituation& situation_;
+  const bool weighs_deadlines_;
+  TimePoint tightest_deadline_ = kNoDeadline;
+  BatchChoice choice_;
+};
+
+// Finds seeds, noting the dead it meets.
+class SeedFinder {
+ public:
+  SeedFinder(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits,
+             const BatchSituation& situation)
+      : waiting_(waiting), cost_(cost), limits_(limits), situation_(situation) {}
+
+  std::optional<Position> MostUrgent(Priority priority, Urgency from) {
+    while (const auto position = waiting_.MostUrgent(priority, from)) {
+      if (Alive(*position)) return position;
+      from = After(position->urgency);
+    }
+    return std::nullopt;
+  }
+
+  // Only the oldest one: where it is dead, its turn is over as well.
+  std::optional<Position> OldestBulk() {
+    const auto position = waiting_.Oldest(Priority::kBulk);
+    return position && Alive(*position) ? position : std::nullopt;
+  }
+
+  std::vector<Position> TakeDead() { return std::move(dead_); }
+
+ private:
+  bool Alive(const Position& position) {
+    if (!WhyDead(waiting_.At(position), situation_.now, cost_, limits_.drop_late)) return true;
+    dead_.push_back(position);
+    return false;
+  }
+
+  const WaitingSet& waiting_;
+  const CostModel& cost_;
+  const BatchLimits& limits_;
+  const BatchSituation& situation_;
+  std::vector<Position> dead_;
+};
+
+// Who is next by urgency: those that can still make it on this lane before those that cannot (they may yet find another
+// lane, and are given up in time).
+std::optional<Position> UrgentSeed(SeedFinder& seeds, TimePoint start_at) {
+  for (const Priority priority : {Priority::kInteractive, Priority::kBulk}) {
+    if (const auto seed = seeds.MostUrgent(priority, From(start_at))) return seed;
+    if (const auto seed = seeds.MostUrgent(priority, From(TimePoint::min()))) return seed;
+  }
+  return std::nullopt;
+}
+
+// Units of the batch that could be formed if deadlines did not matter.
+uint64_t FullUnits(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits) {
+  double units = static_cast<double>(std::min(limits.max_units, waiting.units()));
+  const double per_item = static_cast<double>(waiting.units()) / static_cast<double>(waiting.items());
+  units = std::min(units, per_item * static_cast<double>(limits.max_items));
+  const Duration time = cost.Predict(static_cast<uint64_t>(units));
+  if (time > limits.max_time) units *= ToSeconds(limits.max_time) / ToSeconds(time);
+  return std::max<uint64_t>(1, static_cast<uint64_t>(units));
+}
+
+double UnitsPerSecond(uint64_t units, const CostModel& cost) {
+  return static_cast<double>(units) / std::max(ToSeconds(cost.Predict(units)), 1e-9);
+}
+
+}  // namespace
+
+TimePoint StartBy(TimePoint deadline, uint64_t units, const CostModel& cost, bool drop_late) {
+  if (deadline == kNoDeadline || !drop_late || !cost.trained()) return deadline;
+  return deadline - cost.Predict(units);
+}
+
+std::optional<DropReason> WhyDead(const WorkItem& item, TimePoint now, const CostModel& cost, bool drop_late) {
+  if (item.cancelled()) return DropReason::kCancelled;
+  if (item.expired(now)) return DropReason::kExpired;
+  if (StartBy(item.deadline, item.units, cost, drop_late) <= now) return DropReason::kTooLate;
+  return std::nullopt;
+}
+
+bool FillsBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits) {
+  return waiting.items() >= limits.max_items || waiting.units() >= limits.max_units ||
+         cost.Predict(waiting.units()) >= limits.max_time;
+}
+
+BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits,
+                        const BatchSituation& situation) {
+  SeedFinder seeds(waiting, cost, limits, situation);
+  std::optional<Position> seed;
+  if (situation.turn == Turn::kOldestBulk) seed = seeds.OldestBulk();
+  if (situation.turn == Turn::kWithoutDeadline) seed = seeds.MostUrgent(Priority::kInteractive, From(kNoDeadline));
+  const bool owed = seed.has_value();
+  if (!owed) seed = UrgentSeed(seeds, situation.start_at);
+
+  BatchChoice choice;
+  if (seed) {
+    choice = Filler(waiting, cost, limits, situation).Fill(*seed);
+    const uint64_t full_units = FullUnits(waiting, cost, limits);
+    const double enough = kEfficient * UnitsPerSecond(full_units, cost);
+    if (situation.shedding && !owed && UnitsPerSecond(choice.units, cost) < enough) {
+      const TimePoint can_wait = situation.start_at + Safely(cost.Predict(full_units));
+      if (const auto patient = seeds.MostUrgent(seed->priority, From(can_wait))) {
+        BatchChoice other = Filler(waiting, cost, limits, situation).Fill(*patient);
+        if (kEfficient * UnitsPerSecond(other.units, cost) > UnitsPerSecond(choice.units, cost)) {
+          std::swap(choice, other);
+        }
+        choice.dead.insert(choice.dead.end(), other.dead.begin(), other.dead.end());
+      }
+    }
+  }
+  const std::vector<Position> dead_seeds = seeds.TakeDead();
+  choice.dead.insert(choice.dead.end(), dead_seeds.begin(), dead_seeds.end());
+  std::sort(choice.dead.begin(), choice.dead.end());
+  choice.dead.erase(std::unique(choice.dead.begin(), choice.dead.end()), choice.dead.end());
+  return choice;
+}
+
+}  // namespace tributary
