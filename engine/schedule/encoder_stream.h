@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "engine/api/options.h"
+#include "engine/schedule/batch.h"
 #include "engine/schedule/batch_policy.h"
 #include "engine/schedule/cost_model.h"
 #include "engine/schedule/waiting_set.h"
