@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/lane/vector_check.h"
+#include "engine/base/vector_check.h"
 #include "engine/queue/drop_item.h"
 
 namespace tributary {

@@ -1,0 +1,137 @@
+#include "engine/pipeline/request_state.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tributary {
+namespace {
+
+constexpr TimePoint kNotReached{};
+
+// 0 unless both moments were reached.
+Duration Between(TimePoint from, TimePoint to) {
+  return from == kNotReached || to == kNotReached ? Duration{0} : std::max(Duration{0}, to - from);
+}
+
+}  // namespace
+
+StageTimes ToStageTimes(const ItemTimes& times, TimePoint now) {
+  StageTimes stages;
+  stages.prepare_wait = Between(times.admitted, times.prepare_start);
+  stages.prepare = Between(times.prepare_start, times.queued);
+  stages.queue = Between(times.queued, times.batched);
+  stages.lane = Between(times.batched, times.compute_start);
+  stages.compute = Between(times.compute_start, times.compute_end);
+  stages.total = Between(times.admitted, now);
+  return stages;
+}
+
+RequestState::RequestState(EmbedRequest request, Completion done, Permit permit, const ModelRoute* route,
+                           RequestHost* host, const Clock* clock, Observer* observer)
+    : request_(std::move(request)),
+      done_(std::move(done)),
+      permit_(std::move(permit)),
+      route_(route),
+      host_(host),
+      clock_(clock),
+      observer_(observer),
+      admitted_(clock->Now()),
+      normalise_(request_.options.normalise.value_or(route->info.normalised_by_default)),
+      results_(request_.inputs.size()),
+      inputs_left_(request_.inputs.size()) {
+  if (request_.kind == RequestKind::kPair) {
+    for (const EmbedInput& input : request_.inputs) pairs_.push_back(std::make_unique<Pair>(input));
+  }
+}
+
+WorkItemPtr RequestState::NewItem(size_t input_index, Modality modality) {
+  auto item = std::make_unique<WorkItem>(shared_from_this());
+  item->modality = modality;
+  item->encoder = route_->encoders[static_cast<size_t>(modality)];
+  item->priority = request_.options.priority;
+  item->normalise = normalise_;
+  item->input_index = static_cast<uint32_t>(input_index);
+  item->deadline = request_.options.deadline;
+  item->cancel = request_.cancel;
+  item->times.admitted = admitted_;
+  return item;
+}
+
+void RequestState::FailInput(size_t input_index, absl::Status status) {
+  FinishInput(results_[input_index], std::move(status));
+}
+
+void RequestState::OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> embedding) {
+  const StageTimes times = ToStageTimes(item.times, clock_->Now());
+  observer_->OnItem({item.modality, status.code(), times});
+  EmbedResult& result = results_[item.input_index];
+  if (item.modality == Modality::kFusion) return OnFused(item, std::move(status), std::move(embedding), times);
+  if (const auto* tokens = std::get_if<TokenSequence>(&item.prepared)) {
+    result.token_count = static_cast<uint32_t>(tokens->ids.size());
+    result.truncated = tokens->truncated;
+  }
+  if (request_.kind == RequestKind::kPair) {
+    return OnPartDone(item, std::move(status), std::move(embedding), times);
+  }
+  result.times = times;
+  (item.modality == Modality::kText ? result.text : result.image) = std::move(embedding);
+  FinishInput(result, std::move(status));
+}
+
+void RequestState::OnPartDone(const WorkItem& item, absl::Status status, std::vector<float> embedding,
+                              const StageTimes& times) {
+  Pair& pair = *pairs_[item.input_index];
+  const size_t part = item.modality == Modality::kText ? FusionJoin::kText : FusionJoin::kImage;
+  pair.part_times[part] = times;
+  if (!pair.join.Arrive(part, std::move(status), std::move(embedding))) return;
+
+  // The last part: this thread alone goes on with the pair.
+  EmbedResult& result = results_[item.input_index];
+  result.times = *std::max_element(pair.part_times.begin(), pair.part_times.end(),
+                                   [](const StageTimes& a, const StageTimes& b) { return a.total < b.total; });
+  if (absl::Status failed = pair.join.status(); !failed.ok()) return FinishInput(result, std::move(failed));
+  absl::StatusOr<FusionParts> parts = pair.join.NormalisedParts();
+  if (!parts.ok()) {
+    observer_->OnBadVector(item.modality);
+    return FinishInput(result, parts.status());
+  }
+  result.text = pair.join.TakePart(FusionJoin::kText);
+  result.image = pair.join.TakePart(FusionJoin::kImage);
+  WorkItemPtr fusion = NewItem(item.input_index, Modality::kFusion);
+  fusion->units = 1;
+  fusion->prepared = *std::move(parts);
+  fusion->times.queued = clock_->Now();
+  host_->StartFusion(std::move(fusion));
+}
+
+void RequestState::OnFused(const WorkItem& item, absl::Status status, std::vector<float> embedding,
+                           const StageTimes& times) {
+  EmbedResult& result = results_[item.input_index];
+  result.times.fusion = Between(item.times.queued, clock_->Now());
+  result.times.total = times.total;
+  result.fused = std::move(embedding);
+  FinishInput(result, std::move(status));
+}
+
+void RequestState::FinishInput(EmbedResult& result, absl::Status status) {
+  if (!status.ok()) {
+    result.text.clear();
+    result.image.clear();
+    result.fused.clear();
+  }
+  result.status = std::move(status);
+  if (inputs_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) host_->OnAllResults(shared_from_this());
+}
+
+void RequestState::Complete() {
+  EmbedResponse response;
+  response.model = route_->info.name;
+  response.model_revision = route_->info.revision;
+  response.results = std::move(results_);
+  std::move(done_)(std::move(response));
+  done_ = nullptr;
+  request_ = {};
+  permit_.GiveBack();
+}
+
+}  // namespace tributary

@@ -1,0 +1,87 @@
+// One request on its way: collects what its items become, joins pairs, and holds the permit until the completion ran.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "engine/admission/admission.h"
+#include "engine/api/observer.h"
+#include "engine/api/types.h"
+#include "engine/base/clock.h"
+#include "engine/fuse/fusion_join.h"
+#include "engine/queue/work_item.h"
+
+namespace tributary {
+
+// What one model's requests need to know. Index: Modality. An encoder the model does not have is not asked for.
+struct ModelRoute {
+  ModelInfo info;
+  std::array<EncoderIndex, kModalityCount> encoders{};
+};
+
+class RequestState;
+
+// Where a request's state sends things; implemented by the pipeline. Both run on the thread that completed an item.
+class RequestHost {
+ public:
+  virtual ~RequestHost() = default;
+  // Both parts of a pair are ready: the item goes to the fusion queue.
+  virtual void StartFusion(WorkItemPtr item) = 0;
+  // Every input has its result; the completion is due.
+  virtual void OnAllResults(std::shared_ptr<RequestState> state) = 0;
+};
+
+// Stage times of an item that was completed at `now`; stages it did not enter stay zero.
+StageTimes ToStageTimes(const ItemTimes& times, TimePoint now);
+
+// Made by Pipeline::Submit; the sink of all its items, which keep it alive.
+// Invariants: each input gets exactly one result: from its item; of a pair from its fusion item, or from a failed part
+//   once all its parts are back; or from FailInput. With the last one OnAllResults is called, once.
+// Thread-safety: OnItemDone from any thread; inputs touch different results, and the parts of one pair meet in their
+//   FusionJoin. NewItem and FailInput from the submitting thread. Complete by the completion thread only.
+class RequestState final : public ItemSink, public std::enable_shared_from_this<RequestState> {
+ public:
+  RequestState(EmbedRequest request, Completion done, Permit permit, const ModelRoute* route, RequestHost* host,
+               const Clock* clock, Observer* observer);
+
+  const EmbedRequest& request() const { return request_; }
+  // An item for one part of one input; its `prepared` is still to come.
+  WorkItemPtr NewItem(size_t input_index, Modality modality);
+  // The result of an input that gets no item.
+  void FailInput(size_t input_index, absl::Status status);
+
+  void OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> embedding) override;
+
+  // Runs the completion, then lets go of the request's bytes and gives the permit back.
+  void Complete();
+
+ private:
+  // What is known of a pair while its parts are on their way.
+  struct Pair {
+    explicit Pair(const EmbedInput& input) : join(input.text.has_value(), input.image.has_value()) {}
+    FusionJoin join;
+    std::array<StageTimes, 2> part_times;
+  };
+
+  void OnPartDone(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);
+  void OnFused(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);
+  void FinishInput(EmbedResult& result, absl::Status status);
+
+  EmbedRequest request_;
+  Completion done_;
+  Permit permit_;
+  const ModelRoute* const route_;
+  RequestHost* const host_;
+  const Clock* const clock_;
+  Observer* const observer_;
+  const TimePoint admitted_;
+  const bool normalise_;
+  std::vector<EmbedResult> results_;
+  std::vector<std::unique_ptr<Pair>> pairs_;  // pair calls only
+  // acq_rel: every result is visible to the thread that counts the last one down.
+  std::atomic<size_t> inputs_left_;
+};
+
+}  // namespace tributary

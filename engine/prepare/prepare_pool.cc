@@ -1,0 +1,106 @@
+#include "engine/prepare/prepare_pool.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/queue/drop_item.h"
+
+namespace tributary {
+namespace {
+
+absl::Status CheckText(const TextInput& input, const InputLimits& limits, uint32_t vocabulary_size) {
+  if (!input.token_ids) {
+    if (input.text.size() <= limits.max_text_bytes) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the text has ", input.text.size(), " bytes; the limit is ", limits.max_text_bytes));
+  }
+  if (input.token_ids->empty()) return absl::InvalidArgumentError("token_ids is empty; at least one is needed");
+  if (input.token_ids->size() > limits.max_text_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("token_ids has ", input.token_ids->size(), " ids; the limit is ", limits.max_text_tokens));
+  }
+  for (const int32_t id : *input.token_ids) {
+    if (id < 0 || static_cast<uint32_t>(id) >= vocabulary_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token id ", id, " is not in the vocabulary: 0 to ", int64_t{vocabulary_size} - 1));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckImage(const ImageInput& input, const InputLimits& limits) {
+  const size_t bytes = input.raw_rgb ? input.raw_rgb->bytes.size() : input.encoded.size();
+  if (bytes <= limits.max_image_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the image has ", bytes, " bytes; the limit is ", limits.max_image_bytes));
+}
+
+}  // namespace
+
+PreparePool::PreparePool(size_t threads, size_t capacity, const InputLimits& limits, const Clock* clock,
+                         Observer* observer, Next next)
+    : limits_(limits), clock_(clock), observer_(observer), next_(std::move(next)), entries_(capacity) {
+  for (size_t i = 0; i < threads; ++i) {
+    threads_.emplace_back(absl::StrCat("trib-prep-", i), [this] { Loop(); });
+  }
+}
+
+void PreparePool::Submit(PrepareEntry entry) {
+  const bool bulk = entry.item->priority == Priority::kBulk;
+  const bool taken = bulk ? entries_.TryPushBulk(std::move(entry)) : entries_.TryPush(std::move(entry));
+  // A refused entry stays as it was. NOLINTNEXTLINE(bugprone-use-after-move)
+  if (!taken) DropItem(*entry.item, DropReason::kShutdown, observer_);
+}
+
+void PreparePool::Stop() {
+  // Relaxed: Close() takes the queue's lock after it, each Pop() takes it before it answers.
+  stopping_.store(true, std::memory_order_relaxed);
+  entries_.Close();
+  threads_.clear();
+}
+
+void PreparePool::Loop() {
+  while (std::optional<PrepareEntry> entry = entries_.Pop()) Prepare(*std::move(entry));
+}
+
+void PreparePool::Prepare(PrepareEntry entry) {
+  WorkItem& item = *entry.item;
+  const TimePoint now = clock_->Now();
+  std::optional<DropReason> dead = DeadReason(item, now);
+  if (stopping_.load(std::memory_order_relaxed)) dead = DropReason::kShutdown;
+  if (dead) return DropItem(item, *dead, observer_);
+
+  item.times.prepare_start = now;
+  absl::Status status;
+  try {
+    status = Fill(entry, item);
+  } catch (const std::exception& error) {
+    status = absl::InternalError(absl::StrCat("preparing the input failed: ", error.what()));
+  }
+  if (!status.ok()) return item.Fail(std::move(status));
+  item.times.queued = clock_->Now();
+  next_(std::move(entry.item));
+}
+
+absl::Status PreparePool::Fill(const PrepareEntry& entry, WorkItem& item) const {
+  if (const auto* text = std::get_if<TextInput>(&entry.input)) {
+    if (absl::Status status = CheckText(*text, limits_, entry.preparers->vocabulary_size); !status.ok()) return status;
+    absl::StatusOr<TokenSequence> tokens = entry.preparers->text->Prepare(*text, entry.truncation);
+    if (!tokens.ok()) return tokens.status();
+    item.units = tokens->ids.size();
+    item.prepared = *std::move(tokens);
+    return absl::OkStatus();
+  }
+  const auto& image = std::get<ImageInput>(entry.input);
+  if (absl::Status status = CheckImage(image, limits_); !status.ok()) return status;
+  absl::StatusOr<PixelBlock> pixels = entry.preparers->image->Prepare(image);
+  if (!pixels.ok()) return pixels.status();
+  item.units = uint64_t{pixels->width} * pixels->height;
+  item.prepared = *std::move(pixels);
+  return absl::OkStatus();
+}
+
+}  // namespace tributary

@@ -1,0 +1,71 @@
+// The preparation pool: tokenises and decodes on its own threads, between admission and the modality queues.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/api/observer.h"
+#include "engine/api/options.h"
+#include "engine/base/bounded_queue.h"
+#include "engine/base/clock.h"
+#include "engine/base/worker_thread.h"
+#include "engine/prepare/preparer.h"
+#include "engine/queue/work_item.h"
+
+namespace tributary {
+
+// How the items of one model are prepared. Null: the model does not take that modality.
+struct ModelPreparers {
+  const TextPreparer* text = nullptr;
+  const ImagePreparer* image = nullptr;
+  uint32_t vocabulary_size = 0;
+};
+
+// One item to prepare and its raw input; the input's views are kept alive by the item's sink.
+struct PrepareEntry {
+  WorkItemPtr item;
+  std::variant<TextInput, ImageInput> input;
+  Truncation truncation = Truncation::kEnd;
+  const ModelPreparers* preparers = nullptr;
+};
+
+// Threads "trib-prep-N". Each item is prepared on its own: a call of many inputs spreads over all threads.
+// Called by engine/pipeline; feeds `next` with prepared items (units and times set), on the pool's threads.
+// Invariants: an accepted item goes to `next` or is completed here: dropped (cancelled, expired, shutdown) before it
+//   costs anything, refused by a limit or its preparer, or INTERNAL where the preparer threw.
+// Thread-safety: Submit and DepthItems from any thread; Stop from the owner.
+// Ownership: preparers, clock, observer and what `next` uses outlive it.
+class PreparePool {
+ public:
+  using Next = std::function<void(WorkItemPtr)>;
+
+  // `capacity`: what admission lets in at most, so that Submit cannot fail. `threads` >= 1.
+  PreparePool(size_t threads, size_t capacity, const InputLimits& limits, const Clock* clock, Observer* observer,
+              Next next);
+  ~PreparePool() { Stop(); }
+
+  // Never blocks. After Stop(), and beyond the capacity, the item is completed with UNAVAILABLE.
+  void Submit(PrepareEntry entry);
+  // Ends the threads after the item each one holds; what waits is dropped with UNAVAILABLE. Idempotent.
+  void Stop();
+  size_t DepthItems() const { return entries_.size(); }
+
+ private:
+  void Loop();
+  void Prepare(PrepareEntry entry);
+  absl::Status Fill(const PrepareEntry& entry, WorkItem& item) const;
+
+  const InputLimits limits_;
+  const Clock* const clock_;
+  Observer* const observer_;
+  const Next next_;
+  BoundedQueue<PrepareEntry> entries_;
+  std::atomic<bool> stopping_{false};
+  std::vector<WorkerThread> threads_;
+};
+
+}  // namespace tributary
