@@ -9,8 +9,9 @@ import pathlib
 import re
 import sys
 
-WORK_ITEM = ["engine/queue/work_item.h"]
+WORK_ITEM = ["engine/queue/work_item.h", "engine/queue/drop_item.h"]
 BATCH = ["engine/schedule/batch.h", "engine/schedule/batch_executor.h"]
+BUCKETS = ["engine/schedule/length_buckets.h"]  # pure; encoders pad token totals to the scheduler's buckets
 API = ["engine/api/", "engine/base/"]
 STAGES = [f"engine/{stage}/" for stage in ("admission", "prepare", "queue", "schedule", "lane", "fuse")]
 PROTO = ["tributary/v1/"]  # generated code
@@ -26,7 +27,7 @@ ARROWS = {
     "engine/lane/": API + WORK_ITEM + BATCH,
     "engine/fuse/": API + WORK_ITEM,
     "engine/pipeline/": API + STAGES,
-    "engine/libtorch/": API + WORK_ITEM + BATCH + ["engine/lane/", "engine/prepare/", "engine/pipeline/"],
+    "engine/libtorch/": API + WORK_ITEM + BATCH + BUCKETS + ["engine/lane/", "engine/prepare/", "engine/pipeline/"],
     "server/": API + PROTO,
     "server/main.cc": API + PROTO + ["server/", "engine/libtorch/engine_factory.h"],
     "benchmarks/client/": PROTO,
