@@ -153,10 +153,4 @@ std::string SafetensorsWeights::Revision() const {
   return hash.Hex();
 }
 
-uint64_t SafetensorsWeights::ParameterCount() const {
-  uint64_t count = 0;
-  for (const auto& [name, place] : tensors_) count += place.entry.bytes / ElementBytes(place.entry.type);
-  return count;
-}
-
 }  // namespace tributary

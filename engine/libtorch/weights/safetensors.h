@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +37,6 @@ class SafetensorsWeights {
 
   // Content hash over all bytes of all files. Reads them: about 10 ms for 90 MB from the page cache.
   std::string Revision() const;
-  uint64_t ParameterCount() const;
 
  private:
   struct Place {

@@ -1,0 +1,96 @@
+#include "engine/libtorch/encode/linear.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/relu.h>
+
+#include "engine/libtorch/device/torch_device.h"
+
+namespace tributary {
+namespace {
+
+// oneDNN picks the weight layout for one number of rows. The one picked for 256 suits every bucket from 16 to 512 rows:
+// verbose runs showed no reorder of weights at any of them.
+constexpr int64_t kLayoutRows = 256;
+
+// These operators have no C++ header: they are reached by name.
+at::Tensor ReorderWeight(const at::Tensor& weight) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_reorder_linear_weight", "")
+                             .typed<at::Tensor(const at::Tensor&, std::optional<int64_t>)>();
+  return op.call(weight, kLayoutRows);
+}
+
+at::Tensor LinearPointwise(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                           std::string_view activation, std::optional<std::string_view> algorithm) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+                            c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>)>();
+  return op.call(x, weight, bias, activation, c10::List<std::optional<at::Scalar>>(), algorithm);
+}
+
+at::Tensor LinearPointwiseAdd(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("mkldnn::_linear_pointwise", "binary")
+                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                               const std::optional<at::Tensor>&, std::string_view)>();
+  return op.call(x, residual, weight, bias, "add");
+}
+
+}  // namespace
+
+std::optional<Activation> ActivationOf(std::string_view hidden_act) {
+  if (hidden_act == "gelu") return Activation::kGelu;
+  if (hidden_act == "gelu_new" || hidden_act == "gelu_pytorch_tanh") return Activation::kGeluTanh;
+  if (hidden_act == "relu") return Activation::kRelu;
+  return std::nullopt;
+}
+
+Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType type, const ProgramDevice& device)
+    : packed_(device.kind == DeviceKind::kCpu) {
+  const auto place = TorchDevice(device);
+  const auto dtype = TorchType(type);
+  weight_ = weight.to(place, dtype);
+  bias_ = bias.to(place, dtype, /*non_blocking=*/false, /*copy=*/true);
+  // A fresh layout is a copy already; without one, do not leave the weight in the mapped file.
+  weight_ = packed_ ? ReorderWeight(weight_.contiguous()) : weight_.clone();
+}
+
+at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
+  if (packed_) {
+    switch (activation) {
+      case Activation::kNone:
+        return LinearPointwise(x, weight_, bias_, "none", std::nullopt);
+      case Activation::kGelu:
+        return LinearPointwise(x, weight_, bias_, "gelu", "none");
+      case Activation::kGeluTanh:
+        return LinearPointwise(x, weight_, bias_, "gelu", "tanh");
+      case Activation::kRelu:
+        return LinearPointwise(x, weight_, bias_, "relu", std::nullopt);
+    }
+  }
+  at::Tensor y = at::linear(x, weight_, bias_);
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kGelu:
+      return at::gelu(y, "none");
+    case Activation::kGeluTanh:
+      return at::gelu(y, "tanh");
+    case Activation::kRelu:
+      return at::relu(y);
+  }
+  return y;
+}
+
+at::Tensor Linear::ForwardAdd(const at::Tensor& x, const at::Tensor& residual) const {
+  if (packed_) return LinearPointwiseAdd(x, residual, weight_, bias_);
+  return at::linear(x, weight_, bias_).add_(residual);
+}
+
+}  // namespace tributary

@@ -1,0 +1,40 @@
+// A linear layer whose weight is laid out once, at load, the way the processor wants it. The bulk of every encoder's
+// work.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/libtorch/device/program_device.h"
+
+namespace tributary {
+
+// What follows the product inside the layer. kGelu: by the error function; kGeluTanh: its tanh approximation.
+enum class Activation : uint8_t { kNone, kGelu, kGeluTanh, kRelu };
+// From hidden_act of a config.json; nullopt: not one of ours.
+std::optional<Activation> ActivationOf(std::string_view hidden_act);
+
+// y = act(x W^T + b), x [T, in] -> y [T, out], in the compute type, accumulated in fp32.
+// On CPU oneDNN runs it with the activation or residual fused into the product: one primitive is built per T and cached
+// for the process, so T must come from few buckets.
+// Thread-safety: const methods from any thread. Errors: LibTorch's exceptions; the program guards.
+class Linear {
+ public:
+  // weight [out, in], bias [out]; any type, on any device.
+  Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType type, const ProgramDevice& device);
+
+  at::Tensor Forward(const at::Tensor& x, Activation activation = Activation::kNone) const;
+  // x W^T + b + residual; residual [T, out].
+  at::Tensor ForwardAdd(const at::Tensor& x, const at::Tensor& residual) const;
+
+ private:
+  bool packed_;        // oneDNN's own layout, CPU only
+  at::Tensor weight_;  // packed, or [out, in]
+  at::Tensor bias_;
+};
+
+}  // namespace tributary
