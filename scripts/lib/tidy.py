@@ -1,0 +1,90 @@
+"""Runs clang-tidy 19 over our own sources, as many at once as there are CPUs, and shows what it finds.
+
+The compile commands are g++'s. Its precompiled headers mean nothing to clang, so they are taken out: the sources then
+include what the precompiled header includes, which is what they say they include anyway.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("engine", "server", "benchmarks", "tests")
+PROGRESS_SECONDS = 15
+
+
+def for_clang(command):
+    """`command` without ccache in front and without what belongs to g++'s precompiled headers."""
+    words = shlex.split(command)
+    compiler = next(index for index, word in enumerate(words) if os.path.basename(word).startswith(("c++", "g++")))
+    kept = []
+    rest = iter(words[compiler:])
+    for word in rest:
+        if word == "-include":
+            header = next(rest)
+            if "cmake_pch" not in header:
+                kept += [word, header]
+        elif word not in ("-Winvalid-pch", "-Wno-error=tsan"):
+            kept.append(word)
+    return kept
+
+
+def write_database(build, target):
+    """Writes our sources' compile commands to `target`; returns the sources, the slowest first."""
+    entries = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = Path(entry["file"])
+        if source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in FOLDERS:
+            entries.append({"directory": entry["directory"], "file": entry["file"],
+                            "arguments": for_clang(entry["command"])})
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "compile_commands.json").write_text(json.dumps(entries))
+    # LibTorch's headers take far longer than anything else: started last, one of them would run alone at the end.
+    return sorted((entry["file"] for entry in entries), key=lambda file: ("libtorch" not in file, file))
+
+
+def lint(database, source):
+    started = time.monotonic()
+    done = subprocess.run(["clang-tidy-19", "--quiet", "-p", str(database), source], cwd=ROOT, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    # stderr counts suppressed warnings of system headers; it matters only where clang-tidy itself fails.
+    said = done.stdout if done.returncode == 0 or done.stdout else done.stderr
+    return source, done.returncode, said, time.monotonic() - started
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", type=Path, help="a build folder, built: generated headers have to be there")
+    parser.add_argument("sources", nargs="*", help="only sources whose path contains one of these")
+    arguments = parser.parse_args()
+    database = arguments.build / "tidy"
+    sources = write_database(arguments.build, database)
+    if arguments.sources:
+        sources = [source for source in sources if any(part in source for part in arguments.sources)]
+    if not sources:
+        sys.exit(f"no source of ours in {arguments.build}/compile_commands.json")
+
+    bad, times, shown = [], [], time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for run in concurrent.futures.as_completed([pool.submit(lint, database, source) for source in sources]):
+            source, code, said, seconds = run.result()
+            times.append((seconds, source))
+            if code != 0:
+                bad.append(source)
+                print(said, flush=True)
+            if time.monotonic() - shown >= PROGRESS_SECONDS:
+                print(f"{len(times)} of {len(sources)} files", flush=True)
+                shown = time.monotonic()
+    slowest = ", ".join(f"{Path(source).name} {seconds:.0f} s" for seconds, source in sorted(times, reverse=True)[:3])
+    print(f"{len(sources)} files, {len(bad)} with findings (slowest: {slowest}).")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
