@@ -1,0 +1,63 @@
+#include "server/command_line.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+std::string_view HelpText() {
+  return R"(tributary-server: text, image and text+image embeddings over gRPC.
+
+  --config FILE             configuration (YAML, see config/README.md); default: the installed tributary.yaml
+  --set KEY=VALUE           overrides one key; may be repeated (--set schedule.text.weight=2)
+  --listen ADDRESS:PORT     same as --set server.listen=...; port 0: the system picks one
+  --metrics-listen ADDRESS:PORT
+                            same as --set metrics.listen=...; empty: no metrics port
+  --port-file FILE          writes the ports listened on, once ready: grpc_port=N and metrics_port=N
+  --check-config            checks and prints the configuration, loads nothing; exit code 0: it is good
+  --version                 prints the versions of the program and its main libraries
+  --help                    prints this
+)";
+}
+
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
+  CommandLine out;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!absl::StartsWith(argument, "--")) {
+      return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", argument, "' (--help lists the flags)"));
+    }
+    const size_t equals = argument.find('=');
+    std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::replace(name.begin(), name.end(), '_', '-');
+
+    const bool has_value = equals != std::string::npos;
+    CommandLine::Action action = CommandLine::Action::kServe;
+    if (name == "check-config") action = CommandLine::Action::kCheckConfig;
+    if (name == "version") action = CommandLine::Action::kVersion;
+    if (name == "help") action = CommandLine::Action::kHelp;
+    if (action != CommandLine::Action::kServe) {
+      if (has_value) return absl::InvalidArgumentError(absl::StrCat("--", name, " takes no value"));
+      out.action = action;
+      continue;
+    }
+
+    if (name != "config" && name != "set" && name != "listen" && name != "metrics-listen" && name != "port-file") {
+      return absl::InvalidArgumentError(absl::StrCat("unknown flag '", argument, "' (--help lists the flags)"));
+    }
+    if (!has_value && i + 1 == arguments.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("--", name, " needs a value"));
+    }
+    const std::string value = has_value ? argument.substr(equals + 1) : arguments[++i];
+    if (name == "config") out.config = value;
+    if (name == "port-file") out.port_file = value;
+    if (name == "set") out.overrides.push_back(value);
+    if (name == "listen") out.overrides.push_back("server.listen=" + value);
+    if (name == "metrics-listen") out.overrides.push_back("metrics.listen=" + value);
+  }
+  return out;
+}
+
+}  // namespace tributary

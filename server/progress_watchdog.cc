@@ -1,0 +1,59 @@
+#include "server/progress_watchdog.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tributary {
+
+std::string StuckReason(const EngineSnapshot& snapshot, const HealthOptions& options) {
+  for (size_t lane = 0; lane < snapshot.lanes.size(); ++lane) {
+    const Duration running = snapshot.lanes[lane].running_for;
+    if (running > options.max_batch_time) {
+      return absl::StrCat("lane ", lane, " (", snapshot.lanes[lane].device, ") has been executing one batch for ",
+                          ToSeconds(running), " s, the limit is ", ToSeconds(options.max_batch_time), " s");
+    }
+  }
+  for (const Modality modality : kAllModalities) {
+    const Duration age = snapshot.queues[static_cast<size_t>(modality)].oldest_age;
+    if (age > options.max_queue_age) {
+      return absl::StrCat("the oldest waiting ", std::string(ModalityName(modality)), " item is ", ToSeconds(age),
+                          " s old, the limit is ", ToSeconds(options.max_queue_age), " s");
+    }
+  }
+  return "";
+}
+
+ProgressWatchdog::ProgressWatchdog(const Engine* engine, const HealthOptions& options, OnChange on_change)
+    : engine_(engine),
+      options_(options),
+      on_change_(std::move(on_change)),
+      thread_("trib-watchdog", [this] { Loop(); }) {}
+
+ProgressWatchdog::~ProgressWatchdog() {
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  stop_requested_.NotifyAll();
+  thread_.Join();
+}
+
+void ProgressWatchdog::Loop() {
+  bool serving = true;
+  while (true) {
+    const std::string reason = StuckReason(engine_->Snapshot(), options_);
+    if (reason.empty() != serving) {
+      serving = reason.empty();
+      on_change_(serving, reason);
+    }
+    const TimePoint next = std::chrono::steady_clock::now() + options_.check_interval;
+    MutexLock lock(mutex_);
+    while (!stop_ && stop_requested_.WaitUntil(mutex_, next)) {
+    }
+    if (stop_) return;
+  }
+}
+
+}  // namespace tributary

@@ -1,0 +1,224 @@
+#include "server/server_config.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/config_fields.h"
+#include "yaml-cpp/yaml.h"
+
+namespace tributary {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ${NAME} and ${NAME:-default}; every other '$' stands for itself.
+absl::StatusOr<std::string> Expand(const std::string& text, const Environment& environment) {
+  std::string out;
+  size_t position = 0;
+  while (true) {
+    const size_t begin = text.find("${", position);
+    if (begin == std::string::npos) return out + text.substr(position);
+    const size_t end = text.find('}', begin);
+    if (end == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("'", text, "' has ${ without }"));
+    out += text.substr(position, begin - position);
+    const std::string inside = text.substr(begin + 2, end - begin - 2);
+    const size_t separator = inside.find(":-");
+    const std::string name = inside.substr(0, separator);
+    if (std::optional<std::string> value = environment(name)) {
+      out += *value;
+    } else if (separator != std::string::npos) {
+      out += inside.substr(separator + 2);
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the environment variable ", name, " is not set (${", name, ":-...} gives a default)"));
+    }
+    position = end + 1;
+  }
+}
+
+const ConfigField* FindField(const std::vector<ConfigField>& fields, const std::string& key) {
+  for (const ConfigField& field : fields) {
+    if (field.key == key) return &field;
+  }
+  return nullptr;
+}
+
+bool IsGroup(const std::vector<ConfigField>& fields, const std::string& key) {
+  for (const ConfigField& field : fields) {
+    if (absl::StartsWith(field.key, key + ".")) return true;
+  }
+  return false;
+}
+
+// Reads one YAML file into a configuration. Errors carry file, line and key.
+class FileLoader {
+ public:
+  FileLoader(std::string path, const Environment& environment, ServerConfig* config)
+      : path_(std::move(path)), folder_(fs::path(path_).parent_path()), environment_(environment), config_(config) {}
+
+  absl::Status Load() {
+    std::ifstream file(path_);
+    std::stringstream text;
+    if (!file || !(text << file.rdbuf())) return absl::NotFoundError(absl::StrCat("cannot read ", path_));
+    try {
+      const YAML::Node root = YAML::Load(text.str());
+      if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(path_, ":1: expected keys and values"));
+      return LoadGroup(root, ConfigFields(config_), "", "");
+    } catch (const YAML::Exception& error) {
+      return absl::InvalidArgumentError(absl::StrCat(path_, ":", error.mark.line + 1, ": ", error.msg));
+    }
+  }
+
+ private:
+  absl::Status Error(const YAML::Node& at, const std::string& key, absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ":", at.Mark().line + 1, ": ", key, ": ", what));
+  }
+
+  // `place` is put before keys in messages: "models[0].".
+  absl::Status LoadGroup(const YAML::Node& group, const std::vector<ConfigField>& fields, const std::string& prefix,
+                         const std::string& place) {
+    std::set<std::string> seen;
+    for (const auto& entry : group) {
+      if (!entry.first.IsScalar()) return Error(entry.first, place + prefix, "expected a key");
+      const std::string key = prefix + entry.first.Scalar();
+      if (!seen.insert(key).second) return Error(entry.first, place + key, "the key is repeated");
+      if (absl::Status status = LoadEntry(entry.first, entry.second, fields, key, place); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadEntry(const YAML::Node& name, const YAML::Node& value, const std::vector<ConfigField>& fields,
+                         const std::string& key, const std::string& place) {
+    if (key == "models" && place.empty()) return LoadModels(name, value);
+    if (const ConfigField* field = FindField(fields, key)) return LoadValue(name, value, *field, place + key);
+    if (!IsGroup(fields, key)) return Error(name, place + key, "unknown key");
+    if (value.IsNull()) return absl::OkStatus();
+    if (!value.IsMap()) return Error(name, place + key, "expected keys below it, found a value");
+    return LoadGroup(value, fields, key + ".", place);
+  }
+
+  absl::Status LoadModels(const YAML::Node& name, const YAML::Node& value) {
+    if (!value.IsSequence()) return Error(name, "models", "expected a list of models");
+    for (const YAML::Node& entry : value) {
+      const std::string place = absl::StrCat("models[", config_->engine.models.size(), "]");
+      if (!entry.IsMap()) return Error(entry, place, "expected keys and values");
+      ModelOptions model;
+      if (absl::Status status = LoadGroup(entry, ModelFields(&model), "", place + "."); !status.ok()) return status;
+      config_->engine.models.push_back(std::move(model));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadValue(const YAML::Node& name, const YAML::Node& value, const ConfigField& field,
+                         const std::string& key) {
+    std::string text;
+    if (value.IsScalar()) {
+      absl::StatusOr<std::string> expanded = Expand(value.Scalar(), environment_);
+      if (!expanded.ok()) return Error(value, key, expanded.status().message());
+      text = *std::move(expanded);
+    } else if (value.IsSequence() && field.is_list) {
+      for (const YAML::Node& item : value) {
+        if (!item.IsScalar()) return Error(item, key, absl::StrCat("expected ", field.type));
+        absl::StrAppend(&text, text.empty() ? "" : ",", item.Scalar());
+      }
+    } else {
+      return Error(name, key,
+                   absl::StrCat("expected ", field.type, ", found ", value.IsNull() ? "nothing" : "a group"));
+    }
+    if (field.is_path && !text.empty() && fs::path(text).is_relative()) {
+      text = (folder_ / text).lexically_normal().string();
+    }
+    absl::Status status = field.set(text);
+    return status.ok() ? status : Error(value, key, status.message());
+  }
+
+  const std::string path_;
+  const fs::path folder_;
+  const Environment& environment_;
+  ServerConfig* const config_;
+};
+
+absl::Status ApplyOverride(const std::string& assignment, const Environment& environment, ServerConfig* config) {
+  auto error = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("--set ", assignment, ": ", what));
+  };
+  const size_t equals = assignment.find('=');
+  if (equals == std::string::npos) return error("expected KEY=VALUE");
+  std::string key = assignment.substr(0, equals);
+  std::vector<ConfigField> fields = ConfigFields(config);
+  if (absl::StartsWith(key, "models.")) {
+    const size_t dot = key.find('.', 7);
+    size_t index = 0;
+    if (dot == std::string::npos || !absl::SimpleAtoi(key.substr(7, dot - 7), &index) ||
+        index >= config->engine.models.size()) {
+      return error(absl::StrCat("expected models.N.KEY with N below ", config->engine.models.size()));
+    }
+    key = key.substr(dot + 1);
+    fields = ModelFields(&config->engine.models[index]);
+  }
+  const ConfigField* field = FindField(fields, key);
+  if (field == nullptr) return error("unknown key");
+  absl::StatusOr<std::string> value = Expand(assignment.substr(equals + 1), environment);
+  if (!value.ok()) return error(value.status().message());
+  absl::Status status = field->set(*value);
+  return status.ok() ? status : error(status.message());
+}
+
+absl::Status CheckTls(const TlsOptions& tls) {
+  if (tls.certificate.empty() != tls.key.empty()) {
+    return absl::InvalidArgumentError("server.tls.certificate and server.tls.key must be given together");
+  }
+  if (!tls.client_ca.empty() && tls.certificate.empty()) {
+    return absl::InvalidArgumentError("server.tls.client_ca needs server.tls.certificate and server.tls.key");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Environment ProcessEnvironment() {
+  return [](const std::string& name) -> std::optional<std::string> {
+    auto get = [](const char* variable) -> std::optional<std::string> {
+      const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nobody sets variables
+      return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+    };
+    if (auto value = get(name.c_str()); value || name != "TRIBUTARY_DEPS") return value;
+    if (auto cache = get("XDG_CACHE_HOME")) return *cache + "/tributary";
+    if (auto home = get("HOME")) return *home + "/.cache/tributary";
+    return std::nullopt;
+  };
+}
+
+absl::StatusOr<ServerConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides,
+                                        const Environment& environment) {
+  ServerConfig config;
+  if (absl::Status status = FileLoader(path, environment, &config).Load(); !status.ok()) return status;
+  for (const std::string& assignment : overrides) {
+    if (absl::Status status = ApplyOverride(assignment, environment, &config); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckTls(config.server.tls); !status.ok()) return status;
+  if (absl::Status status = Validate(config.engine); !status.ok()) return status;
+  return config;
+}
+
+std::string PrintConfig(const ServerConfig& config) {
+  ServerConfig copy = config;
+  std::string out;
+  for (const ConfigField& field : ConfigFields(&copy)) absl::StrAppend(&out, field.key, ": ", field.print(), "\n");
+  for (size_t i = 0; i < copy.engine.models.size(); ++i) {
+    for (const ConfigField& field : ModelFields(&copy.engine.models[i])) {
+      absl::StrAppend(&out, "models.", i, ".", field.key, ": ", field.print(), "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace tributary
