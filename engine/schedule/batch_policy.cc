@@ -14,6 +14,9 @@ namespace {
 constexpr double kSafety = 1.25;
 // A batch cut short by a deadline is good enough at this part of a full batch's units per second.
 constexpr double kEfficient = 0.9;
+// A batch is cut back to a smaller one of better rate only when it loses more than a quarter: padding of up to that is
+// the price of fewer, larger batches.
+constexpr double kWorthwhile = 0.75;
 // Items of a class that do not fit before the next class is tried; bounds the cost of a batch.
 constexpr int kMaxMisfits = 8;
 
@@ -23,6 +26,9 @@ Duration Safely(Duration predicted) { return FromSeconds(ToSeconds(predicted) * 
 
 Urgency From(TimePoint start_by) { return {start_by, 0}; }
 Urgency After(const Urgency& urgency) { return {urgency.start_by, urgency.arrival + 1}; }
+
+double Rate(uint64_t units, Duration time) { return static_cast<double>(units) / std::max(ToSeconds(time), 1e-9); }
+double UnitsPerSecond(uint64_t units, const CostModel& cost) { return Rate(units, cost.Predict(units)); }
 
 // Fills one batch around a seed.
 class Filler {
@@ -34,10 +40,13 @@ class Filler {
         situation_(situation),
         weighs_deadlines_(limits.drop_late && cost.trained()) {}
 
-  BatchChoice Fill(const Position& seed) {
+  // `start_by`: members must be able to wait so long.
+  BatchChoice Fill(const Position& seed, TimePoint start_by) {
+    if (weighs_deadlines_) first_ = From(start_by);
     Take(seed, waiting_.At(seed));
     const Priority other = seed.priority == Priority::kInteractive ? Priority::kBulk : Priority::kInteractive;
     for (const Priority priority : {seed.priority, other}) FillFrom(priority, seed);
+    CutToWorthwhile();
     return std::move(choice_);
   }
 
@@ -46,6 +55,21 @@ class Filler {
     choice_.items.push_back(position);
     choice_.units += item.units;
     tightest_deadline_ = std::min(tightest_deadline_, item.deadline);
+  }
+
+  // Where the last items bring little but padding (130 tokens run as 256), they are better off in the next batch.
+  void CutToWorthwhile() {
+    double best = 0;
+    uint64_t units = 0;
+    std::vector<uint64_t> units_up_to;
+    for (const Position& position : choice_.items) {
+      units += waiting_.At(position).units;
+      units_up_to.push_back(units);
+      best = std::max(best, UnitsPerSecond(units, cost_));
+    }
+    while (UnitsPerSecond(units_up_to.back(), cost_) < kWorthwhile * best) units_up_to.pop_back();
+    choice_.items.resize(units_up_to.size());
+    choice_.units = units_up_to.back();
   }
 
   // Classes in order of distance from the seed's; of two at one distance the shorter first.
@@ -65,8 +89,7 @@ class Filler {
   }
 
   void FillFromClass(Position position, const WaitingSet::ByUrgency& members, const Position& seed) {
-    // Who cannot make it on this lane at all is better off elsewhere.
-    auto member = weighs_deadlines_ ? members.lower_bound(From(situation_.start_at)) : members.begin();
+    auto member = members.lower_bound(first_);
     for (int misfits = 0; member != members.end() && misfits < kMaxMisfits && HasRoom();) {
       position.urgency = member->first;
       const WorkItem& item = *member->second;
@@ -103,6 +126,7 @@ class Filler {
   const BatchLimits& limits_;
   const BatchSituation& situation_;
   const bool weighs_deadlines_;
+  Urgency first_ = From(TimePoint::min());
   TimePoint tightest_deadline_ = kNoDeadline;
   BatchChoice choice_;
 };
@@ -164,8 +188,19 @@ uint64_t FullUnits(const WaitingSet& waiting, const CostModel& cost, const Batch
   return std::max<uint64_t>(1, static_cast<uint64_t>(units));
 }
 
-double UnitsPerSecond(uint64_t units, const CostModel& cost) {
-  return static_cast<double>(units) / std::max(ToSeconds(cost.Predict(units)), 1e-9);
+// The smallest batch that reaches `units_per_second`, at most `full_units`.
+uint64_t EfficientUnits(uint64_t full_units, double units_per_second, const CostModel& cost) {
+  uint64_t low = 1;
+  uint64_t high = full_units;
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (Rate(middle, cost.PredictUnpadded(middle)) >= units_per_second) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return high;
 }
 
 }  // namespace
@@ -198,13 +233,14 @@ BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const 
 
   BatchChoice choice;
   if (seed) {
-    choice = Filler(waiting, cost, limits, situation).Fill(*seed);
+    choice = Filler(waiting, cost, limits, situation).Fill(*seed, situation.start_at);
     const uint64_t full_units = FullUnits(waiting, cost, limits);
-    const double enough = kEfficient * UnitsPerSecond(full_units, cost);
+    const double enough = kEfficient * Rate(full_units, cost.PredictUnpadded(full_units));
     if (situation.shedding && !owed && UnitsPerSecond(choice.units, cost) < enough) {
-      const TimePoint can_wait = situation.start_at + Safely(cost.Predict(full_units));
+      const uint64_t efficient_units = EfficientUnits(full_units, enough, cost);
+      const TimePoint can_wait = situation.start_at + Safely(cost.Predict(efficient_units));
       if (const auto patient = seeds.MostUrgent(seed->priority, From(can_wait))) {
-        BatchChoice other = Filler(waiting, cost, limits, situation).Fill(*patient);
+        BatchChoice other = Filler(waiting, cost, limits, situation).Fill(*patient, can_wait);
         if (kEfficient * UnitsPerSecond(other.units, cost) > UnitsPerSecond(choice.units, cost)) {
           std::swap(choice, other);
         }

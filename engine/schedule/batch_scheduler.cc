@@ -177,8 +177,7 @@ bool BatchScheduler::State::DispatchTo(size_t lane, TimePoint now) {
 }
 
 TimePoint BatchScheduler::State::HeldUntil(const EncoderStream& stream, size_t lane, TimePoint now) const {
-  if (stream.Full()) return now;
-  TimePoint until = stream.WaitsUntil();
+  TimePoint until = stream.Full() ? now : stream.WaitsUntil();
   if (executor->InFlight(lane) > 0) {
     const Duration margin = std::max(kAdvanceLeast, lanes.Predicted(lane) / kAdvancePart);
     until = std::max(until, now + lanes.Remaining(lane, now) - margin);

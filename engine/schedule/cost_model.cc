@@ -5,18 +5,13 @@
 
 namespace tributary {
 
-Duration CostModel::Predict(uint64_t units) const { return FromSeconds(PredictSeconds(units)); }
-
-double CostModel::PredictSeconds(uint64_t units) const {
-  return fixed_seconds_ + per_unit_seconds_ * static_cast<double>(units);
-}
-
-void CostModel::Observe(uint64_t units, Duration device_time) {
+void CostModel::Observe(uint64_t useful_units, Duration device_time) {
   if (device_time <= Duration::zero()) return;
-  const double u = static_cast<double>(std::max<uint64_t>(units, 1));
+  const uint64_t units = std::max<uint64_t>(padding_(useful_units), 1);
+  const auto u = static_cast<double>(units);
   double y = ToSeconds(device_time);
   if (observed_ > 0) {
-    const double factor = y / PredictSeconds(units);
+    const double factor = y / Seconds(units);
     const int side = factor > kOutlierFactor ? 1 : factor < 1 / kOutlierFactor ? -1 : 0;
     if (side == 0 || side * streak_ < 0) streak_ = 0;
     if (side != 0) {
@@ -28,7 +23,7 @@ void CostModel::Observe(uint64_t units, Duration device_time) {
         streak_ = 0;
       }
     }
-    const double expected = PredictSeconds(units);
+    const double expected = Seconds(units);
     y = std::clamp(y, expected / kOutlierFactor, expected * kOutlierFactor);
   }
   ++observed_;

@@ -8,6 +8,7 @@
 #include "engine/schedule/batch.h"
 #include "engine/schedule/batch_policy.h"
 #include "engine/schedule/cost_model.h"
+#include "engine/schedule/length_buckets.h"
 #include "engine/schedule/waiting_set.h"
 
 namespace tributary {
@@ -20,7 +21,8 @@ class EncoderStream {
   using OnDrop = std::function<void(WorkItemPtr, DropReason)>;
 
   EncoderStream(Modality modality, BatchLimits limits, Duration max_wait, size_t bulk_every, OnDrop on_drop)
-      : modality_(modality),
+      : cost_(modality == Modality::kText ? &RoundedTokenTotal : &CostModel::NoPadding),
+        modality_(modality),
         limits_(limits),
         max_wait_(max_wait),
         bulk_every_(bulk_every),
@@ -51,13 +53,13 @@ class EncoderStream {
   void CountTurns(const WorkItem& seed);
   void Drop(const WaitingSet::Position& position, DropReason reason, TimePoint now);
 
+  CostModel cost_;
   const Modality modality_;
   const BatchLimits limits_;
   const Duration max_wait_;
   const size_t bulk_every_;
   const OnDrop on_drop_;
   WaitingSet waiting_;
-  CostModel cost_;
   size_t batches_since_bulk_ = 0;         // batches that started otherwise while bulk work waited
   size_t batches_since_no_deadline_ = 0;  // likewise for interactive work without deadline
   TimePoint shedding_until_{};            // deadlines were missed not long before
