@@ -31,7 +31,8 @@ TEST_CASE("exactly as many entries fit as the capacity says, and they leave in t
     for (int round = 0; round < 5; ++round) {
       while (queue.SizeApprox() < capacity) REQUIRE(queue.TryPush(MakeEntry(next_in++)));
       EntryPtr refused = MakeEntry(4711);
-      REQUIRE_FALSE(queue.TryPush(std::move(refused)));
+      const bool pushed = queue.TryPush(std::move(refused));
+      REQUIRE_FALSE(pushed);
       REQUIRE(refused != nullptr);  // NOLINT(bugprone-use-after-move): a refused entry stays with the caller
       REQUIRE(refused->number == 4711);
       for (size_t i = 0; i <= capacity / 2; ++i) {
