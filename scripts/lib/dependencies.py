@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -46,6 +47,12 @@ def _files(prefix, names, destination):
     return lambda name: _below(prefix, name, destination) if name.removeprefix(prefix) in names else None
 
 
+def _shared_libraries(name):
+    """NVIDIA's libraries, without parts LibTorch never loads (several GPUs, RDMA, the BLAS wrapper)."""
+    found = re.fullmatch(r"nvidia/[^/]+/lib/(lib(?!cusolverMg|cufile_rdma|nvblas)[^/]+\.so[^/]*)", name)
+    return f"libtorch/lib/{found[1]}" if found else None
+
+
 @dataclass(frozen=True)
 class Item:
     name: str
@@ -72,6 +79,10 @@ ITEMS = (
 )
 CUDA_ITEM = Item("libtorch-cuda", "LibTorch for CUDA", "torch",
                  _files("torch/lib/", LIBTORCH_CUDA_LIBRARIES, "libtorch/lib/"))
+CUDA_RUNTIME_PACKAGES = ("nvidia-cublas", "nvidia-cuda-nvrtc", "nvidia-cudnn-cu13", "nvidia-cufft", "nvidia-cufile",
+                         "nvidia-curand", "nvidia-cusolver", "nvidia-cusparse", "nvidia-cusparselt-cu13",
+                         "nvidia-nccl-cu13", "nvidia-nvjitlink", "nvidia-nvshmem-cu13")
+CUDA_RUNTIME_ITEMS = tuple(Item(package, package, package, _shared_libraries) for package in CUDA_RUNTIME_PACKAGES)
 # A folder of its own, so that the machine's Python stays as it is (and a fresh Debian refuses pip outside one).
 PYTHON_PACKAGES = ("pip", "grpcio", "protobuf", "typing-extensions")
 
@@ -178,15 +189,23 @@ def _run(command):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--first-step", type=int, required=True)
     parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--cuda-runtime", action="store_true")
+    parser.add_argument("--steps-before", type=int, required=True, help="steps scripts/setup has done itself")
+    parser.add_argument("--steps", type=int, required=True, help="all steps, as scripts/setup counts them")
     arguments = parser.parse_args()
     lock = Lock(SCRIPTS / "deps.lock")
-    items = ITEMS + ((CUDA_ITEM,) if arguments.cuda else ())
-    total = arguments.first_step + len(items)
-    pip = _install_python(lock, arguments.folder, Step(arguments.first_step, total, "Python for set-up and client"))
-    for number, item in enumerate(items, arguments.first_step + 1):
-        step = Step(number, total, f"{item.title} {lock.version(item.package)}")
+    items = list(ITEMS)
+    if arguments.cuda or arguments.cuda_runtime:
+        items.append(CUDA_ITEM)
+    if arguments.cuda_runtime:
+        items += CUDA_RUNTIME_ITEMS
+    first = arguments.steps_before + 1
+    if arguments.steps != first + len(items):
+        raise SetupError(f"scripts/setup counts {arguments.steps} steps where there are {first + len(items)}")
+    pip = _install_python(lock, arguments.folder, Step(first, arguments.steps, "Python for set-up and client"))
+    for number, item in enumerate(items, first + 1):
+        step = Step(number, arguments.steps, f"{item.title} {lock.version(item.package)}")
         _install_item(item, lock, arguments.folder, pip, step)
     # Wheels are kept until here: two items may come from one.
     for wheel in (arguments.folder / "downloads").glob("*.whl"):

@@ -14,8 +14,8 @@ CHUNK_BYTES = 1 << 20
 # Always the wheels of one Python version, whatever Python runs here: only their files are used, never their Python.
 WHEEL_TAGS = ["--only-binary", ":all:", "--implementation", "cp", "--python-version", "3.11",
               "--abi", "cp311", "--abi", "abi3", "--abi", "none",
-              *(word for tag in ("manylinux_2_28_x86_64", "manylinux_2_25_x86_64", "manylinux_2_24_x86_64",
-                                 "manylinux2014_x86_64") for word in ("--platform", tag))]
+              *(word for tag in ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_25_x86_64",
+                                 "manylinux_2_24_x86_64", "manylinux_2_18_x86_64", "manylinux2014_x86_64") for word in ("--platform", tag))]
 
 
 class SetupError(RuntimeError):
