@@ -114,7 +114,8 @@ class Table {
   }
 
   void Choice(std::string key, std::string* value, std::vector<std::string> choices) {
-    const std::string range = absl::StrJoin(choices, ", ");
+    auto append = [](std::string* out, const std::string& choice) { out->append(choice.empty() ? "empty" : choice); };
+    const std::string range = absl::StrJoin(choices, ", ", append);
     Add({.key = std::move(key),
          .type = "text",
          .range = range,

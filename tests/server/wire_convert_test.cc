@@ -1,0 +1,213 @@
+#include "server/wire_convert.h"
+
+#include "server/grpc_status.h"
+#include "server/wire_message.h"
+#include "tests/support/catch.h"
+
+namespace tributary {
+namespace {
+
+template <typename Message>
+absl::StatusOr<WireRequest> Convert(const Message& message) {
+  return FromWire(std::make_shared<const Message>(message));
+}
+
+TEST_CASE("a text call keeps its inputs in order, as views into the message it keeps alive") {
+  v1::EmbedTextRequest message;
+  message.add_texts()->set_text("one");
+  message.add_texts()->mutable_token_ids()->add_ids(7);
+  message.add_texts()->set_text("");
+  const auto call = Convert(message);
+  REQUIRE(call.ok());
+  CHECK(call->request.kind == RequestKind::kText);
+  REQUIRE(call->request.inputs.size() == 3);
+  CHECK(call->request.inputs[0].text->text == "one");
+  REQUIRE(call->request.inputs[1].text->token_ids.has_value());
+  CHECK(call->request.inputs[1].text->token_ids->front() == 7);
+  CHECK(call->request.inputs[2].text->text.empty());
+  CHECK(call->errors.empty());
+  const auto* owner = static_cast<const v1::EmbedTextRequest*>(call->request.owner.get());
+  CHECK(call->request.inputs[0].text->text.data() == owner->texts(0).text().data());
+}
+
+TEST_CASE("images come as encoded bytes or as raw pixels with their size") {
+  v1::EmbedImageRequest message;
+  message.add_images()->set_encoded("jpeg");
+  v1::RawRgb* raw = message.add_images()->mutable_raw_rgb();
+  raw->set_data("abcdef");
+  raw->set_width(2);
+  raw->set_height(1);
+  const auto call = Convert(message);
+  REQUIRE(call.ok());
+  CHECK(call->request.kind == RequestKind::kImage);
+  CHECK(call->request.inputs[0].image->encoded == "jpeg");
+  REQUIRE(call->request.inputs[1].image->raw_rgb.has_value());
+  CHECK(call->request.inputs[1].image->raw_rgb->bytes == "abcdef");
+  CHECK(call->request.inputs[1].image->raw_rgb->width == 2);
+  CHECK(call->request.inputs[1].image->raw_rgb->height == 1);
+}
+
+TEST_CASE("either part of a pair may be missing, but not both, and an input without content is its own error only") {
+  v1::EmbedPairRequest message;
+  message.add_pairs()->mutable_text()->set_text("t");
+  message.add_pairs();
+  message.add_pairs()->mutable_image()->set_encoded("i");
+  message.add_pairs()->mutable_text();
+  message.add_pairs()->mutable_image();
+  const auto call = Convert(message);
+  REQUIRE(call.ok());
+  REQUIRE(call->request.inputs.size() == 2);
+  CHECK(call->request.inputs[0].text.has_value());
+  CHECK_FALSE(call->request.inputs[0].image.has_value());
+  CHECK_FALSE(call->request.inputs[1].text.has_value());
+  REQUIRE(call->errors.size() == 3);
+  CHECK(call->errors[0].index == 1);
+  CHECK(call->errors[1].index == 3);
+  CHECK(call->errors[2].index == 4);
+  CHECK(call->errors[0].status.message() == "the pair has neither text nor image");
+}
+
+TEST_CASE("results and input errors come back in the order of the inputs") {
+  EmbedResponse response{.model = "m", .model_revision = "r", .results = std::vector<EmbedResult>(2)};
+  response.results[0].text = {1, 2};
+  response.results[1].text = {3, 4};
+  v1::EmbedResponse out;
+  ToWire(response, {{1, absl::InvalidArgumentError("bad")}, {3, absl::InvalidArgumentError("worse")}}, false, &out);
+  REQUIRE(out.results_size() == 4);
+  CHECK(out.results(0).embeddings().text().float32(0) == 1);
+  CHECK(out.results(1).error().message() == "bad");
+  CHECK(out.results(2).embeddings().text().float32(1) == 4);
+  CHECK(out.results(3).error().code() == 3);
+  CHECK(out.model() == "m");
+  CHECK(out.model_revision() == "r");
+}
+
+TEST_CASE("options are read with the contract's defaults") {
+  v1::EmbedTextRequest message;
+  message.add_texts()->set_text("a");
+  auto call = Convert(message);
+  REQUIRE(call.ok());
+  CHECK(call->request.options.truncation == Truncation::kEnd);
+  CHECK(call->request.options.priority == Priority::kInteractive);
+  CHECK_FALSE(call->request.options.normalise.has_value());
+  CHECK_FALSE(call->float16);
+
+  message.mutable_options()->set_model("other");
+  message.mutable_options()->set_normalise(false);
+  message.mutable_options()->set_truncation(v1::TRUNCATION_START);
+  message.mutable_options()->set_encoding(v1::ENCODING_FLOAT16);
+  message.mutable_options()->set_priority(v1::PRIORITY_BULK);
+  call = Convert(message);
+  REQUIRE(call.ok());
+  CHECK(call->request.options.model == "other");
+  CHECK(call->request.options.normalise == false);
+  CHECK(call->request.options.truncation == Truncation::kStart);
+  CHECK(call->request.options.priority == Priority::kBulk);
+  CHECK(call->float16);
+
+  message.mutable_options()->set_truncation(v1::TRUNCATION_NONE);
+  CHECK(Convert(message)->request.options.truncation == Truncation::kNone);
+}
+
+TEST_CASE("an enum value the contract does not know is refused by name and value") {
+  v1::EmbedTextRequest message;
+  message.add_texts()->set_text("a");
+  message.mutable_options()->set_truncation(static_cast<v1::Truncation>(9));
+  CHECK(Convert(message).status().message() == "options.truncation is 9, known are 0 to 3");
+  message.mutable_options()->set_truncation(v1::TRUNCATION_END);
+  message.mutable_options()->set_encoding(static_cast<v1::Encoding>(-1));
+  CHECK(Convert(message).status().message() == "options.encoding is -1, known are 0 to 2");
+  message.mutable_options()->set_encoding(v1::ENCODING_FLOAT32);
+  message.mutable_options()->set_priority(static_cast<v1::Priority>(3));
+  CHECK(Convert(message).status().message() == "options.priority is 3, known are 0 to 2");
+}
+
+TEST_CASE("a call without inputs, and a stream input without content, are refused") {
+  CHECK(Convert(v1::EmbedTextRequest()).status().message() == "texts is empty, at least 1 input is needed");
+  CHECK(Convert(v1::EmbedStreamRequest()).status().code() == absl::StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a result carries tokens, the truncated flag and times, saturating") {
+  EmbedResult result;
+  result.text = {1};
+  result.token_count = 12;
+  result.truncated = true;
+  result.times.queue = std::chrono::microseconds(34);
+  result.times.total = std::chrono::hours(5000);
+  v1::EmbedResult out;
+  ToWire(result, false, &out);
+  CHECK(out.token_count() == 12);
+  CHECK(out.truncated());
+  CHECK(out.times().queue_micros() == 34);
+  CHECK(out.times().total_micros() == UINT32_MAX);
+}
+
+TEST_CASE("a vector too large for float16 is that input's error, not an infinity") {
+  EmbedResult result;
+  result.text = {70000};
+  v1::EmbedResult out;
+  ToWire(result, true, &out);
+  CHECK(out.error().code() == 3);
+}
+
+TEST_CASE("no result is larger on the wire than the bound the answer limit is judged by") {
+  ModelInfo model;
+  model.dimensions = 384;
+  ModelInfo tiny;
+  tiny.dimensions = 1;
+  EmbedResult full;
+  full.text = full.image = full.fused = std::vector<float>(384, 0.1F);
+  full.token_count = UINT32_MAX;
+  full.truncated = true;
+  const Duration forever = std::chrono::hours(5000);
+  full.times = {forever, forever, forever, forever, forever, forever, forever};
+  EmbedResult failed = full;
+  failed.status = absl::InvalidArgumentError(std::string(10000, 'x'));
+  for (const bool float16 : {false, true}) {
+    EmbedResponse response{.model = "m", .model_revision = "r", .results = {full, failed}};
+    v1::EmbedResponse out;
+    ToWire(response, {}, float16, &out);
+    CHECK(out.ByteSizeLong() <= 32 + 2 * MaxResultBytes(model, RequestKind::kPair, float16));
+    v1::EmbedResponse errors_only;
+    response.results = {failed, failed};
+    ToWire(response, {}, float16, &errors_only);
+    CHECK(errors_only.ByteSizeLong() <= 32 + 2 * MaxResultBytes(tiny, RequestKind::kText, float16));
+  }
+}
+
+TEST_CASE("messages to clients are bounded and valid UTF-8, whatever they quote") {
+  CHECK(BoundedMessage("gr\xC3\xBC\xC3\x9F dich") == "gr\xC3\xBC\xC3\x9F dich");
+  CHECK(BoundedMessage("a\xFF"
+                       "b\xC3") == "a?b?");
+  CHECK(BoundedMessage("\xED\xA0\x80") == "???");  // a surrogate
+  CHECK(BoundedMessage("\xC0\xAF") == "??");       // overlong
+  CHECK(BoundedMessage(std::string(1000, 'x')).size() == kMaxMessageBytes);
+  // A character is not cut in half at the limit.
+  CHECK(BoundedMessage(std::string(kMaxMessageBytes - 1, 'x') + "\xC3\xBC").size() == kMaxMessageBytes - 1);
+}
+
+TEST_CASE("codes outside the contract become INTERNAL, the others keep their number") {
+  CHECK(ToGrpcStatus(absl::OkStatus()).ok());
+  CHECK(ToGrpcStatus(absl::UnknownError("x")).error_code() == grpc::StatusCode::INTERNAL);
+  CHECK(ToGrpcStatus(absl::DataLossError("x")).error_code() == grpc::StatusCode::INTERNAL);
+  CHECK(ToGrpcStatus(absl::ResourceExhaustedError("x")).error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  CHECK(ToGrpcStatus(absl::DeadlineExceededError("x")).error_code() == grpc::StatusCode::DEADLINE_EXCEEDED);
+  CHECK(ToGrpcStatus(absl::NotFoundError("x")).error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(ToGrpcStatus(absl::CancelledError("x")).error_code() == grpc::StatusCode::CANCELLED);
+}
+
+TEST_CASE("a message survives serialising and parsing over many slices") {
+  v1::EmbedTextRequest message;
+  message.add_texts()->set_text(std::string(5000, 'a'));
+  const std::string bytes = message.SerializeAsString();
+  std::vector<grpc::Slice> slices;
+  for (size_t i = 0; i < bytes.size(); i += 100) slices.emplace_back(bytes.substr(i, 100));
+  grpc::ByteBuffer buffer(slices.data(), slices.size());
+  const auto parsed = ParseMessage<v1::EmbedTextRequest>(&buffer);
+  REQUIRE(parsed.ok());
+  CHECK((*parsed)->texts(0).text() == message.texts(0).text());
+  CHECK(buffer.Length() == 0);
+}
+
+}  // namespace
+}  // namespace tributary

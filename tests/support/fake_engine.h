@@ -1,0 +1,211 @@
+// A scripted engine for tests of the server: answers at once or holds what it accepted until told, and remembers it.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/api/cancel_token.h"
+#include "engine/api/engine.h"
+
+namespace tributary {
+
+// Vectors are {bytes of the input, 1, 2, ...}; an input of the text or the encoded bytes "broken" is an
+// INVALID_ARGUMENT. Completions run on its own thread, in the order of release. The destructor releases what is held.
+// Thread-safety: all methods from any thread.
+class FakeEngine final : public Engine {
+ public:
+  explicit FakeEngine(uint32_t dimensions = 4) : dimensions_(dimensions), thread_([this] { Complete(); }) {}
+  ~FakeEngine() override {
+    Release();
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  // From now on accepted requests wait for Release().
+  void Hold() {
+    Set([this] { held_ = true; });
+  }
+  void Release() {
+    Set([this] { held_ = false; });
+  }
+  // Lets only the oldest held request go.
+  void ReleaseOne() {
+    Set([this] { ++released_; });
+  }
+  // What Submit answers from now on; OK: it accepts.
+  void RefuseWith(absl::Status status) {
+    Set([&] { refusal_ = std::move(status); });
+  }
+  // What every input's result is from now on.
+  void FailInputsWith(absl::Status status) {
+    Set([&] { input_status_ = std::move(status); });
+  }
+  void SetSnapshot(EngineSnapshot snapshot) {
+    Set([&] { snapshot_ = std::move(snapshot); });
+  }
+
+  void WaitUntilSubmitted(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return submitted_ >= count; });
+  }
+  size_t submitted() const {
+    std::lock_guard lock(mutex_);
+    return submitted_;
+  }
+  // Of the latest request.
+  EmbedOptions last_options() const {
+    std::lock_guard lock(mutex_);
+    return last_options_;
+  }
+  std::shared_ptr<CancelToken> last_cancel() const {
+    std::lock_guard lock(mutex_);
+    return last_cancel_;
+  }
+  bool draining() const {
+    std::lock_guard lock(mutex_);
+    return draining_;
+  }
+
+  absl::Status Submit(EmbedRequest request, Completion done) override {
+    std::lock_guard lock(mutex_);
+    if (draining_) return absl::UnavailableError("draining");
+    if (!refusal_.ok()) return refusal_;
+    ++submitted_;
+    last_options_ = request.options;
+    last_cancel_ = request.cancel;
+    waiting_.push_back({std::move(request), std::move(done)});
+    changed_.notify_all();
+    return absl::OkStatus();
+  }
+  std::vector<ModelInfo> Models() const override {
+    ModelInfo info{.name = "fake",
+                   .revision = "f0",
+                   .is_default = true,
+                   .text = true,
+                   .image = true,
+                   .pair = true,
+                   .dimensions = dimensions_,
+                   .max_tokens = 16,
+                   .vocabulary_size = 100,
+                   .image_width = 8,
+                   .image_height = 9,
+                   .normalised_by_default = true,
+                   .fusion = "weighted_mean",
+                   .compute_type = "fp32",
+                   .parameter_count = 10,
+                   .parameter_bytes = 40};
+    ModelInfo second = info;
+    second.name = "second";
+    second.is_default = false;
+    return {info, second};
+  }
+  EngineSnapshot Snapshot() const override {
+    std::lock_guard lock(mutex_);
+    return snapshot_;
+  }
+  void StopAdmitting() override {
+    Set([this] { draining_ = true; });
+  }
+  bool WaitUntilIdle(Duration timeout) override {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [this] { return waiting_.empty() && !completing_; });
+  }
+
+ private:
+  struct Accepted {
+    EmbedRequest request;
+    Completion done;
+  };
+
+  template <typename Change>
+  void Set(Change change) {
+    {
+      std::lock_guard lock(mutex_);
+      change();
+    }
+    changed_.notify_all();
+  }
+
+  void Complete() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stop_ || (!waiting_.empty() && (!held_ || released_ > 0)); });
+      if (waiting_.empty()) return;
+      if (held_) --released_;
+      Accepted accepted = std::move(waiting_.front());
+      waiting_.pop_front();
+      completing_ = true;
+      EmbedResponse response = Answer(accepted.request);
+      lock.unlock();
+      std::move(accepted.done)(std::move(response));
+      accepted.request = {};
+      lock.lock();
+      completing_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::vector<float> Vector(size_t bytes) const {
+    std::vector<float> vector(dimensions_);
+    for (uint32_t i = 0; i < dimensions_; ++i) vector[i] = static_cast<float>(i == 0 ? bytes : i);
+    return vector;
+  }
+
+  EmbedResponse Answer(const EmbedRequest& request) const {
+    EmbedResponse response{
+        .model = request.options.model.empty() ? "fake" : request.options.model, .model_revision = "f0", .results = {}};
+    for (const EmbedInput& input : request.inputs) {
+      EmbedResult result;
+      result.status = input_status_;
+      const bool broken =
+          (input.text && input.text->text == "broken") || (input.image && input.image->encoded == "broken");
+      if (broken) result.status = absl::InvalidArgumentError("the input is broken");
+      if (result.status.ok()) {
+        if (input.text) {
+          const size_t ids = input.text->token_ids ? input.text->token_ids->size() : 0;
+          result.text = Vector(ids > 0 ? ids : input.text->text.size());
+          result.token_count = static_cast<uint32_t>(ids > 0 ? ids : input.text->text.size() + 2);
+          result.truncated = result.token_count > 16;
+        }
+        if (input.image) {
+          result.image =
+              Vector(input.image->raw_rgb ? input.image->raw_rgb->bytes.size() : input.image->encoded.size());
+        }
+        if (request.kind == RequestKind::kPair) result.fused = Vector(1);
+        result.times.compute = std::chrono::microseconds(7);
+      }
+      response.results.push_back(std::move(result));
+    }
+    return response;
+  }
+
+  const uint32_t dimensions_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Accepted> waiting_;
+  bool held_ = false;
+  bool stop_ = false;
+  bool draining_ = false;
+  bool completing_ = false;
+  size_t released_ = 0;
+  size_t submitted_ = 0;
+  absl::Status refusal_;
+  absl::Status input_status_;
+  EngineSnapshot snapshot_;
+  EmbedOptions last_options_;
+  std::shared_ptr<CancelToken> last_cancel_;
+  std::thread thread_;
+};
+
+}  // namespace tributary
