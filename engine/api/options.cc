@@ -77,7 +77,7 @@ bool IsDevice(const std::string& device) {
 
 void CheckLanes(const LaneOptions& options, Checker& check) {
   check.Require(IsDevice(options.device), "lanes.device", "auto, cpu, cuda or cuda:N", Quoted(options.device));
-  check.Between("lanes.count", options.count, 0, kMaxThreads);
+  check.Between("lanes.count", options.count, 0, kMaxLanes);
   check.Between("lanes.slots", options.slots, 0, kMaxSlots);
   for (size_t i = 0; i < options.cpu_affinity.size(); ++i) {
     const int cpu = options.cpu_affinity[i];

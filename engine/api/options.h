@@ -48,9 +48,11 @@ struct ScheduleOptions {
   size_t bulk_every = 8;             // interactive before bulk, but at least every n-th batch starts with waiting bulk work
 };
 
+inline constexpr size_t kMaxLanes = 1024;
+
 struct LaneOptions {
   std::string device = "auto";       // "auto", "cpu", "cuda", "cuda:N"; auto: cuda where there is one, else cpu
-  size_t count = 0;                  // lanes; 0: cpu: one per CPU of the cgroup's limit; cuda: 2
+  size_t count = 0;                  // lanes, at most kMaxLanes; 0: cpu: one per CPU of the cgroup's limit; cuda: 2
   size_t slots = 0;                  // staging slots a lane; 0: 2 on cpu, 3 on cuda
   std::vector<int> cpu_affinity;     // cpu lanes: lane i runs on cpu_affinity[i % size]; empty: not pinned
 };
