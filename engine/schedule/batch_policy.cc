@@ -1,8 +1,7 @@
 #include "engine/schedule/batch_policy.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
+#include <set>
 
 #include "engine/schedule/length_buckets.h"
 
@@ -33,12 +32,14 @@ double UnitsPerSecond(uint64_t units, const CostModel& cost) { return Rate(units
 // Fills one batch around a seed.
 class Filler {
  public:
-  Filler(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits, const BatchSituation& situation)
+  Filler(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits, const BatchSituation& situation,
+         std::set<Position>& dead)
       : waiting_(waiting),
         cost_(cost),
         limits_(limits),
         situation_(situation),
-        weighs_deadlines_(limits.drop_late && cost.trained()) {}
+        weighs_deadlines_(limits.drop_late && cost.trained()),
+        dead_(dead) {}
 
   // `start_by`: members must be able to wait so long.
   BatchChoice Fill(const Position& seed, TimePoint start_by) {
@@ -46,7 +47,7 @@ class Filler {
     Take(seed, waiting_.At(seed));
     const Priority other = seed.priority == Priority::kInteractive ? Priority::kBulk : Priority::kInteractive;
     for (const Priority priority : {seed.priority, other}) FillFrom(priority, seed);
-    CutToWorthwhile();
+    if (cost_.trained()) CutToWorthwhile();
     return std::move(choice_);
   }
 
@@ -54,22 +55,17 @@ class Filler {
   void Take(const Position& position, const WorkItem& item) {
     choice_.items.push_back(position);
     choice_.units += item.units;
+    units_up_to_.push_back(choice_.units);
     tightest_deadline_ = std::min(tightest_deadline_, item.deadline);
   }
 
   // Where the last items bring little but padding (130 tokens run as 256), they are better off in the next batch.
   void CutToWorthwhile() {
     double best = 0;
-    uint64_t units = 0;
-    std::vector<uint64_t> units_up_to;
-    for (const Position& position : choice_.items) {
-      units += waiting_.At(position).units;
-      units_up_to.push_back(units);
-      best = std::max(best, UnitsPerSecond(units, cost_));
-    }
-    while (UnitsPerSecond(units_up_to.back(), cost_) < kWorthwhile * best) units_up_to.pop_back();
-    choice_.items.resize(units_up_to.size());
-    choice_.units = units_up_to.back();
+    for (const uint64_t units : units_up_to_) best = std::max(best, UnitsPerSecond(units, cost_));
+    while (UnitsPerSecond(units_up_to_.back(), cost_) < kWorthwhile * best) units_up_to_.pop_back();
+    choice_.items.resize(units_up_to_.size());
+    choice_.units = units_up_to_.back();
   }
 
   // Classes in order of distance from the seed's; of two at one distance the shorter first.
@@ -96,7 +92,7 @@ class Filler {
       ++member;
       if (position == seed) continue;
       if (WhyDead(item, situation_.now, cost_, limits_.drop_late)) {
-        choice_.dead.push_back(position);
+        dead_.insert(position);
       } else if (Fits(item)) {
         Take(position, item);
       } else {
@@ -128,6 +124,8 @@ class Filler {
   const bool weighs_deadlines_;
   Urgency first_ = From(TimePoint::min());
   TimePoint tightest_deadline_ = kNoDeadline;
+  std::set<Position>& dead_;
+  std::vector<uint64_t> units_up_to_;  // of the batch, up to and with each item
   BatchChoice choice_;
 };
 
@@ -135,8 +133,8 @@ class Filler {
 class SeedFinder {
  public:
   SeedFinder(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits,
-             const BatchSituation& situation)
-      : waiting_(waiting), cost_(cost), limits_(limits), situation_(situation) {}
+             const BatchSituation& situation, std::set<Position>& dead)
+      : waiting_(waiting), cost_(cost), limits_(limits), situation_(situation), dead_(dead) {}
 
   std::optional<Position> MostUrgent(Priority priority, Urgency from) {
     while (const auto position = waiting_.MostUrgent(priority, from)) {
@@ -152,12 +150,10 @@ class SeedFinder {
     return position && Alive(*position) ? position : std::nullopt;
   }
 
-  std::vector<Position> TakeDead() { return std::move(dead_); }
-
  private:
   bool Alive(const Position& position) {
     if (!WhyDead(waiting_.At(position), situation_.now, cost_, limits_.drop_late)) return true;
-    dead_.push_back(position);
+    dead_.insert(position);
     return false;
   }
 
@@ -165,7 +161,7 @@ class SeedFinder {
   const CostModel& cost_;
   const BatchLimits& limits_;
   const BatchSituation& situation_;
-  std::vector<Position> dead_;
+  std::set<Position>& dead_;
 };
 
 // Who is next by urgency: those that can still make it on this lane before those that cannot (they may yet find another
@@ -224,7 +220,8 @@ bool FillsBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLim
 
 BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits,
                         const BatchSituation& situation) {
-  SeedFinder seeds(waiting, cost, limits, situation);
+  std::set<Position> dead;
+  SeedFinder seeds(waiting, cost, limits, situation, dead);
   std::optional<Position> seed;
   if (situation.turn == Turn::kOldestBulk) seed = seeds.OldestBulk();
   if (situation.turn == Turn::kWithoutDeadline) seed = seeds.MostUrgent(Priority::kInteractive, From(kNoDeadline));
@@ -233,25 +230,23 @@ BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const 
 
   BatchChoice choice;
   if (seed) {
-    choice = Filler(waiting, cost, limits, situation).Fill(*seed, situation.start_at);
+    choice = Filler(waiting, cost, limits, situation, dead).Fill(*seed, situation.start_at);
     const uint64_t full_units = FullUnits(waiting, cost, limits);
     const double enough = kEfficient * Rate(full_units, cost.PredictUnpadded(full_units));
     if (situation.shedding && !owed && UnitsPerSecond(choice.units, cost) < enough) {
       const uint64_t efficient_units = EfficientUnits(full_units, enough, cost);
       const TimePoint can_wait = situation.start_at + Safely(cost.Predict(efficient_units));
       if (const auto patient = seeds.MostUrgent(seed->priority, From(can_wait))) {
-        BatchChoice other = Filler(waiting, cost, limits, situation).Fill(*patient, can_wait);
+        BatchChoice other = Filler(waiting, cost, limits, situation, dead).Fill(*patient, can_wait);
         if (kEfficient * UnitsPerSecond(other.units, cost) > UnitsPerSecond(choice.units, cost)) {
-          std::swap(choice, other);
+          choice = std::move(other);
         }
-        choice.dead.insert(choice.dead.end(), other.dead.begin(), other.dead.end());
       }
     }
   }
-  const std::vector<Position> dead_seeds = seeds.TakeDead();
-  choice.dead.insert(choice.dead.end(), dead_seeds.begin(), dead_seeds.end());
-  std::sort(choice.dead.begin(), choice.dead.end());
-  choice.dead.erase(std::unique(choice.dead.begin(), choice.dead.end()), choice.dead.end());
+  // An item may have been cancelled after it was chosen: then it runs.
+  for (const Position& position : choice.items) dead.erase(position);
+  choice.dead.assign(dead.begin(), dead.end());
   return choice;
 }
 

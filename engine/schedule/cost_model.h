@@ -10,7 +10,8 @@ namespace tributary {
 
 // seconds = fixed + per_unit * computed units, both >= 0: least squares over what ran, forgetting old batches
 // exponentially. Errors are weighed per unit, so that small batches count as much as large ones.
-// Invariants: a single outlier moves the model at most as a batch of half or twice the predicted time would. When three
+// Invariants: a single outlier moves a trained model at most as a batch of half or twice the predicted time would. When
+// three of its
 //   batches in a row are off by more than a factor of two on the same side, the costs have changed (other clock, other
 //   neighbour, end of warm-up): the whole model is scaled to them. So after a tenfold change predictions are within 10
 //   % from the fourth batch on, if the batches themselves are that regular.
@@ -24,9 +25,9 @@ class CostModel {
   explicit CostModel(Padding padding = &NoPadding) : padding_(padding) {}
 
   // Device time of a batch of so many useful units; 0 while nothing was observed.
-  Duration Predict(uint64_t useful_units) const { return FromSeconds(Seconds(padding_(useful_units))); }
+  Duration Predict(uint64_t useful_units) const { return FromSeconds(line_.Seconds(padding_(useful_units))); }
   // Likewise, where nothing would be padded.
-  Duration PredictUnpadded(uint64_t units) const { return FromSeconds(Seconds(units)); }
+  Duration PredictUnpadded(uint64_t units) const { return FromSeconds(line_.Seconds(units)); }
   // Whether enough has been observed to give up work because of a prediction.
   bool trained() const { return observed_ >= kTrainedAfter; }
   // A batch ran without error.
@@ -39,21 +40,26 @@ class CostModel {
   static constexpr double kOutlierFactor = 2;  // beyond the spread of one machine's batch times (10-30 %)
   static constexpr int kChangeAfter = 3;
 
-  double Seconds(uint64_t computed_units) const {
-    return fixed_seconds_ + per_unit_seconds_ * static_cast<double>(computed_units);
-  }
-  void Scale(double factor);
-  void Fit();
+  // Finds out whether costs have changed for good, and if so scales the fit.
+  void WatchForChange(uint64_t units, double seconds);
+
+  // A fitted line, and the weighted sums over (units u, seconds y) that it comes from; weight 1/u^2.
+  struct Line {
+    double w = 0, wu = 0, wuu = 0, wy = 0, wuy = 0;  // of 1/u^2, 1/u, 1, y/u^2, y/u
+    double fixed_seconds = 0;
+    double per_unit_seconds = 0;
+    double Seconds(uint64_t units) const { return fixed_seconds + per_unit_seconds * static_cast<double>(units); }
+    void Solve();
+  };
 
   Padding padding_;
   size_t observed_ = 0;
-  // Weighted sums over (units u, seconds y) with weight 1/u^2: of 1/u^2, 1/u, 1, y/u^2, y/u.
-  double w_ = 0, wu_ = 0, wuu_ = 0, wy_ = 0, wuy_ = 0;
-  double fixed_seconds_ = 0;
-  double per_unit_seconds_ = 0;
-  // Batches in a row that were off on one side (sign: slower +, faster -), and the mildest of their factors.
+  Line line_;
+  // Batches in a row that were off on one side (sign: slower +, faster -), the mildest of their factors, and the line
+  // before them: what they were off from, and free of their traces.
   int streak_ = 0;
   double streak_factor_ = 1;
+  Line line_before_streak_;
 };
 
 }  // namespace tributary
