@@ -17,6 +17,8 @@ std::string_view HelpText() {
                             same as --set metrics.listen=...; empty: no metrics port
   --port-file FILE          writes the ports listened on, once ready: grpc_port=N and metrics_port=N
   --check-config            checks and prints the configuration, loads nothing; exit code 0: it is good
+  --check-health ADDRESS:PORT
+                            asks a server there for its health, in plain text; exit code 0: it is serving
   --version                 prints the versions of the program and its main libraries
   --help                    prints this
 )";
@@ -44,7 +46,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
       continue;
     }
 
-    if (name != "config" && name != "set" && name != "listen" && name != "metrics-listen" && name != "port-file") {
+    if (name != "config" && name != "set" && name != "listen" && name != "metrics-listen" && name != "port-file" &&
+        name != "check-health") {
       return absl::InvalidArgumentError(absl::StrCat("unknown flag '", argument, "' (--help lists the flags)"));
     }
     if (!has_value && i + 1 == arguments.size()) {
@@ -53,6 +56,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
     const std::string value = has_value ? argument.substr(equals + 1) : arguments[++i];
     if (name == "config") out.config = value;
     if (name == "port-file") out.port_file = value;
+    if (name == "check-health") {
+      out.action = CommandLine::Action::kCheckHealth;
+      out.health_address = value;
+    }
     if (name == "set") out.overrides.push_back(value);
     if (name == "listen") out.overrides.push_back("server.listen=" + value);
     if (name == "metrics-listen") out.overrides.push_back("metrics.listen=" + value);

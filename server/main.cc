@@ -1,4 +1,5 @@
 // The program: arguments, configuration, and the LibTorch engine handed to the server.
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -9,10 +10,14 @@
 #include "google/protobuf/stubs/common.h"
 #include "grpcpp/grpcpp.h"
 #include "server/command_line.h"
+#include "server/health_probe.h"
 #include "server/server_app.h"
 #include "server/server_config.h"
 
 namespace {
+
+// Shorter than the time containers give a health check (30 s), so that the reason is printed.
+constexpr std::chrono::seconds kHealthTimeout(10);
 
 // Of an installed program: PREFIX/bin/tributary-server -> PREFIX/share/tributary/config/tributary.yaml.
 std::string InstalledConfig() {
@@ -39,6 +44,11 @@ int main(int argc, char** argv) {
               << grpc::Version() << ", Protobuf " << google::protobuf::internal::VersionString(GOOGLE_PROTOBUF_VERSION)
               << ")\n";
     return 0;
+  }
+  if (command->action == CommandLine::Action::kCheckHealth) {
+    const absl::Status health = tributary::ProbeHealth(command->health_address, kHealthTimeout);
+    std::cout << (health.ok() ? "SERVING" : health.message()) << "\n";
+    return health.ok() ? 0 : 1;
   }
   const std::string path = command->config.empty() ? InstalledConfig() : command->config;
   const absl::StatusOr<tributary::ServerConfig> config =

@@ -21,6 +21,9 @@ TEST_CASE("the actions are known in both spellings") {
   CHECK(ParseCommandLine({"--check-config"})->action == CommandLine::Action::kCheckConfig);
   CHECK(ParseCommandLine({"--check_config", "--config", "x"})->action == CommandLine::Action::kCheckConfig);
   CHECK(ParseCommandLine({"--help"})->action == CommandLine::Action::kHelp);
+  const auto health = ParseCommandLine({"--check-health", "127.0.0.1:1"});
+  CHECK(health->action == CommandLine::Action::kCheckHealth);
+  CHECK(health->health_address == "127.0.0.1:1");
 }
 
 TEST_CASE("what is no flag is an error that names it") {
@@ -31,8 +34,8 @@ TEST_CASE("what is no flag is an error that names it") {
 }
 
 TEST_CASE("every flag is in the help") {
-  for (const char* flag :
-       {"--config", "--set", "--listen", "--metrics-listen", "--port-file", "--check-config", "--version", "--help"}) {
+  for (const char* flag : {"--config", "--set", "--listen", "--metrics-listen", "--port-file", "--check-config",
+                           "--check-health", "--version", "--help"}) {
     CHECK(HelpText().find(flag) != std::string_view::npos);
   }
 }
