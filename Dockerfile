@@ -1,0 +1,52 @@
+# Tributary in a container.
+#   docker build -t tributary .                              CPU
+#   docker build -t tributary:cuda --build-arg VARIANT=cuda . with the CUDA device (needs NVIDIA's container toolkit to run)
+#   docker run -p 50051:50051 -p 9464:9464 tributary          gRPC and metrics; flags of tributary-server may follow
+# The configuration is /opt/tributary/share/tributary/config/tributary.yaml; mount another one and pass --config.
+ARG DEBIAN=bookworm
+ARG VARIANT=cpu
+
+# ---- What building needs: packages, LibTorch, models. Only scripts/ decides it, so changed sources reuse this layer.
+FROM debian:${DEBIAN} AS dependencies-cpu
+ENV TRIBUTARY_DEPS=/opt/deps
+WORKDIR /src
+COPY scripts scripts
+RUN scripts/setup
+ENV PRESET=release
+
+FROM dependencies-cpu AS dependencies-cuda
+# nvcc and the headers LibTorch's own headers include; the libraries to run with come from scripts/setup.
+ADD https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/cuda-keyring_1.1-1_all.deb /tmp/
+RUN dpkg -i /tmp/cuda-keyring_1.1-1_all.deb && apt-get update && apt-get install --yes --no-install-recommends \
+      cuda-nvcc-13-0 cuda-cudart-dev-13-0 libcublas-dev-13-0 libcusparse-dev-13-0 libcusolver-dev-13-0
+RUN scripts/setup --cuda-runtime
+ENV PRESET=cuda CUDACXX=/usr/local/cuda-13.0/bin/nvcc
+
+# ---- The programs, as a tree that can be moved.
+FROM dependencies-${VARIANT} AS builder
+COPY . .
+RUN cmake --preset ${PRESET} \
+ && cmake --build --preset ${PRESET} --target tributary-server tributary-bench \
+ && cmake --install build/${PRESET} --prefix /opt/tributary --strip \
+ && scripts/lib/runtime_packages /opt/tributary/bin/* > /opt/tributary/runtime-packages
+
+# ---- What runs: the tree, the models, and the packages of the shared libraries the programs are linked to.
+FROM debian:${DEBIAN}-slim
+COPY --from=builder /opt/tributary /opt/tributary
+COPY --from=builder /opt/deps/models /var/lib/tributary/models
+RUN apt-get update \
+ && xargs apt-get install --yes --no-install-recommends < /opt/tributary/runtime-packages \
+ && rm -rf /var/lib/apt/lists/* \
+ && useradd --system --uid 10001 --home-dir /var/lib/tributary --shell /usr/sbin/nologin tributary \
+ && install --directory --owner tributary /var/lib/tributary/cache
+# Models are read from here, and label vectors are cached here.
+ENV TRIBUTARY_DEPS=/var/lib/tributary
+# For NVIDIA's container toolkit; without it they mean nothing.
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+USER tributary
+EXPOSE 50051 9464
+STOPSIGNAL SIGTERM
+# The first start embeds the image model's labels, which takes a while on few cores.
+HEALTHCHECK --interval=10s --timeout=15s --start-period=120s --retries=3 \
+  CMD ["/opt/tributary/bin/tributary-server", "--check-health", "127.0.0.1:50051"]
+ENTRYPOINT ["/opt/tributary/bin/tributary-server"]
