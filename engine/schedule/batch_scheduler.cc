@@ -1,8 +1,8 @@
 #include "engine/schedule/batch_scheduler.h"
 
 #include <algorithm>
+#include <compare>
 #include <deque>
-#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -126,17 +126,24 @@ bool BatchScheduler::State::DropDead(TimePoint now) {
 }
 
 bool BatchScheduler::State::Dispatch(TimePoint now) {
-  std::vector<size_t> order(executor->LaneCount());
-  std::iota(order.begin(), order.end(), size_t{0});
+  struct Candidate {
+    size_t in_flight;
+    Duration remaining;
+    size_t lane;
+    auto operator<=>(const Candidate&) const = default;
+  };
+  std::vector<Candidate> candidates;
   bool dispatched = false;
   for (bool again = true; again;) {
-    // The emptiest lane first; of equals the one that will be free first.
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return std::tuple(executor->InFlight(a), lanes.Remaining(a, now), a) <
-             std::tuple(executor->InFlight(b), lanes.Remaining(b, now), b);
-    });
-    again = std::any_of(order.begin(), order.end(),
-                        [&](size_t lane) { return executor->FreeSlots(lane) > 0 && DispatchTo(lane, now); });
+    // The emptiest lane first; of equals the one that will be free first. (Read once: lanes go on meanwhile.)
+    candidates.clear();
+    for (size_t lane = 0; lane < executor->LaneCount(); ++lane) {
+      if (executor->FreeSlots(lane) == 0) continue;
+      candidates.push_back({executor->InFlight(lane), lanes.Remaining(lane, now), lane});
+    }
+    std::sort(candidates.begin(), candidates.end());
+    again = std::any_of(candidates.begin(), candidates.end(),
+                        [&](const Candidate& candidate) { return DispatchTo(candidate.lane, now); });
     dispatched |= again;
   }
   return dispatched;
