@@ -22,7 +22,7 @@ std::string_view ComputeTypeName(ComputeType type);  // "fp32", "bf16", "fp16"
 
 // `dtype`: auto, fp32, bf16, fp16. auto: fp16 on CUDA; on CPU bf16 where there is AMX, else fp32: AVX512-bf16 without
 // AMX was measured at half the speed of fp32 (0.07 against 0.14 TFLOP/s a core, Emerald Rapids with AMX masked).
-// Errors: INVALID_ARGUMENT for another word, and for fp16 on CPU.
+// Errors: INVALID_ARGUMENT for another word, and for a type the device cannot run.
 absl::StatusOr<ComputeType> ResolveComputeType(std::string_view dtype, const ProgramDevice& device);
 
 }  // namespace tributary

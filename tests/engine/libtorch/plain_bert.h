@@ -1,0 +1,39 @@
+// A tiny random BERT, as a model folder on disk and as a plain loop-by-loop computation in double to compare with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/libtorch/weights/hub_folder.h"
+#include "tests/engine/libtorch/safetensors_writer.h"
+#include "tests/engine/libtorch/temp_folder.h"
+#include "tests/engine/libtorch/text_batch.h"
+
+namespace tributary {
+
+class PlainBert {
+ public:
+  PlainBert(BertConfig config, uint32_t seed);
+
+  // config.json and model.safetensors, tensor names prefixed.
+  void Write(const TempFolder& folder, const std::string& prefix) const;
+  std::vector<float> Embed(const TokenIds& ids, Pooling pooling) const;
+
+  std::map<std::string, FloatTensor>& tensors() { return tensors_; }
+
+ private:
+  using Rows = std::vector<std::vector<double>>;
+
+  const std::vector<float>& Values(const std::string& name) const { return tensors_.at(name).values; }
+  Rows Dense(const Rows& x, const std::string& name) const;
+  void AddAndNormalise(Rows& x, const Rows& residual, const std::string& name) const;
+  Rows Attention(const Rows& x, const std::string& layer) const;
+  double Activate(double x) const;
+
+  const BertConfig config_;
+  std::map<std::string, FloatTensor> tensors_;
+};
+
+}  // namespace tributary
