@@ -144,6 +144,28 @@ class SeedFinder {
     return std::nullopt;
   }
 
+  // The first item that can wait until `start_by`, of a length class drawn by its share of the waiting work.
+  std::optional<Position> Draw(Priority priority, TimePoint start_by) {
+    // In full batches.
+    const auto work = [this](const auto& entry) {
+      const auto items = static_cast<double>(entry.second.size());
+      const double units = items * static_cast<double>(LengthClassFloor(entry.first));
+      return std::max(units / static_cast<double>(limits_.max_units), items / static_cast<double>(limits_.max_items));
+    };
+    double left = 0;
+    for (const auto& entry : waiting_.classes(priority)) left += work(entry);
+    left *= situation_.draw;
+    for (const auto& entry : waiting_.classes(priority)) {
+      left -= work(entry);
+      if (left >= 0) continue;
+      for (auto member = entry.second.lower_bound(From(start_by)); member != entry.second.end(); ++member) {
+        const Position position{priority, entry.first, member->first};
+        if (Alive(position)) return position;
+      }
+    }
+    return MostUrgent(priority, From(start_by));
+  }
+
   // Only the oldest one: where it is dead, its turn is over as well.
   std::optional<Position> OldestBulk() {
     const auto position = waiting_.Oldest(Priority::kBulk);
@@ -236,7 +258,7 @@ BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const 
     if (situation.shedding && !owed && UnitsPerSecond(choice.units, cost) < enough) {
       const uint64_t efficient_units = EfficientUnits(full_units, enough, cost);
       const TimePoint can_wait = situation.start_at + Safely(cost.Predict(efficient_units));
-      if (const auto patient = seeds.MostUrgent(seed->priority, From(can_wait))) {
+      if (const auto patient = seeds.Draw(seed->priority, can_wait)) {
         BatchChoice other = Filler(waiting, cost, limits, situation, dead).Fill(*patient, can_wait);
         if (kEfficient * UnitsPerSecond(other.units, cost) > UnitsPerSecond(choice.units, cost)) {
           choice = std::move(other);

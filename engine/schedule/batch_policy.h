@@ -30,6 +30,7 @@ struct BatchSituation {
   TimePoint start_at{};  // when the lane is expected to start the batch; >= now
   Turn turn = Turn::kMostUrgent;
   bool shedding = false;  // deadlines were missed lately: more comes in than can be served
+  double draw = 0;        // [0, 1), evenly spread over batches: whose length class is served while shedding
 };
 
 struct BatchChoice {
@@ -51,8 +52,9 @@ bool FillsBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLim
 // Seed: the most urgent item (of `situation.turn`). Then it fills up with the seed's priority first, and there from the
 // seed's length class outwards, the most urgent of each class first, as far as the limits go and no member is predicted
 // to miss its deadline because of the others.
-// While shedding, a seed so urgent that its batch must stay small and inefficient is passed over for the most urgent
-// item that can stand a full batch: serving the almost late first would turn overload into collapse.
+// While shedding, a seed so urgent that its batch must stay small and inefficient is passed over for one that can stand
+// an efficient batch: serving the almost late first would turn overload into collapse. Its length class is drawn by the
+// classes' shares of the waiting work, so that none is given up more than another.
 BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits,
                         const BatchSituation& situation);
 

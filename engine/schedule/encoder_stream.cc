@@ -1,6 +1,7 @@
 #include "engine/schedule/encoder_stream.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tributary {
 namespace {
@@ -8,6 +9,9 @@ namespace {
 // For so long after a missed deadline the encoder counts as overloaded. Longer than the deadlines that online clients
 // set (tens to hundreds of ms), so that overload is not forgotten from one batch to the next.
 constexpr Duration kSheddingMemory = std::chrono::seconds(1);
+
+// Steps of it spread evenly over [0, 1), however many there are.
+constexpr double kGoldenRatio = 0.6180339887498949;
 
 }  // namespace
 
@@ -46,7 +50,8 @@ void EncoderStream::Drop(const WaitingSet::Position& position, DropReason reason
 }
 
 Batch EncoderStream::Form(TimePoint now, TimePoint start_at) {
-  const BatchSituation situation{now, start_at, NextTurn(), now < shedding_until_};
+  draw_ = std::fmod(draw_ + kGoldenRatio, 1.0);
+  const BatchSituation situation{now, start_at, NextTurn(), now < shedding_until_, draw_};
   const BatchChoice choice = ChooseBatch(waiting_, cost_, limits_, situation);
   Batch batch;
   if (!choice.items.empty()) CountTurns(waiting_.At(choice.items.front()));

@@ -29,7 +29,7 @@ struct Table {
     waiting.Add(std::move(item), {start_by, arrivals++});
     answers.push_back(std::move(answer));
   }
-  BatchChoice Choose() { return ChooseBatch(waiting, cost, limits, {now, now + lane_busy_for, turn, shedding}); }
+  BatchChoice Choose() { return ChooseBatch(waiting, cost, limits, {now, now + lane_busy_for, turn, shedding, 0}); }
   static std::vector<uint64_t> Names(const std::vector<WaitingSet::Position>& positions) {
     std::vector<uint64_t> names;
     for (const auto& position : positions) names.push_back(position.urgency.arrival);
