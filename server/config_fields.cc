@@ -183,6 +183,9 @@ void AddServer(ServerConfig* config, Table* table) {
   table->Millis("health.max_batch_millis", &config->health.max_batch_time, 1, kDayMillis);
   table->Millis("health.max_queue_age_millis", &config->health.max_queue_age, 1, kDayMillis);
   table->Text("metrics.listen", &config->metrics.listen);
+  table->Flag("metrics.gpu.enabled", &config->metrics.gpu_enabled);
+  table->Text("metrics.gpu.library", &config->metrics.gpu_library);
+  table->Millis("metrics.gpu.period_millis", &config->metrics.gpu_period, 10, kDayMillis);
   table->Choice("log.level", &config->log.level, {"debug", "info", "warning", "error", "off"});
   table->Integer("log.max_errors_per_second", &config->log.max_errors_per_second, 0, 1000000);
 }

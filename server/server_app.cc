@@ -8,11 +8,14 @@
 #include "google/protobuf/stubs/logging.h"
 #include "server/call_tracker.h"
 #include "server/embed_service.h"
+#include "server/engine_metrics.h"
 #include "server/error_log.h"
+#include "server/gpu_monitor.h"
 #include "server/grpc_server.h"
 #include "server/lifecycle.h"
+#include "server/metrics_server.h"
 #include "server/progress_watchdog.h"
-#include "server/rpc_observer.h"
+#include "server/prometheus_observer.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -30,11 +33,12 @@ void SetUpLogging(const LogOptions& options) {
 }
 
 // Whole or not at all: scripts wait for the file to appear.
-bool WritePortFile(const std::string& path, int grpc_port) {
+bool WritePortFile(const std::string& path, int grpc_port, int metrics_port) {
   const std::string temporary = path + ".part";
   {
     std::ofstream file(temporary);
     file << "grpc_port=" << grpc_port << "\n";
+    if (metrics_port != 0) file << "metrics_port=" << metrics_port << "\n";
     if (!file.flush()) return false;
   }
   std::error_code error;
@@ -42,39 +46,59 @@ bool WritePortFile(const std::string& path, int grpc_port) {
   return !error;
 }
 
+// Null where metrics.listen is empty. The engine must outlive it.
+absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const MetricsOptions& options, const Engine* engine,
+                                                            const BuildInfo& build,
+                                                            std::shared_ptr<PrometheusObserver> observer) {
+  if (options.listen.empty()) return nullptr;
+  auto gpus = std::make_shared<GpuMonitor>(
+      GpuMonitorOptions{.enabled = options.gpu_enabled, .library = options.gpu_library, .period = options.gpu_period});
+  if (const std::string problem = gpus->problem(); !problem.empty()) spdlog::info("no GPU readings: {}", problem);
+  return MetricsServer::Create(options.listen, {std::move(observer), std::make_shared<EngineMetrics>(engine),
+                                                std::move(gpus), std::make_shared<ProcessMetrics>(build)});
+}
+
+CallLimits Limits(const ServerConfig& config) {
+  return {.max_inputs_per_call = config.engine.admission.max_inputs_per_call,
+          .max_response_bytes = config.server.max_response_bytes,
+          .stream_window_inputs = config.server.stream_window_inputs};
+}
+
+int CannotStart(const absl::Status& status) {
+  spdlog::critical("cannot start: {}", status.ToString());
+  return 1;
+}
+
 }  // namespace
 
-int RunServer(const ServerConfig& config, const EngineFactory& make_engine, const std::string& port_file) {
+int RunServer(const ServerConfig& config, const EngineFactory& make_engine, const BuildInfo& build,
+              const std::string& port_file) {
   BlockStopSignals();
   SetUpLogging(config.log);
-  spdlog::info("configuration:\n{}", PrintConfig(config));
+  spdlog::info("tributary-server {}, configuration:\n{}", build.version, PrintConfig(config));
 
-  // Destroyed in reverse: the server and its calls first, then what they borrow.
+  // Destroyed in reverse: the servers and their calls first, then what they borrow.
   SteadyClock clock;
-  Observer observer;
-  RpcObserver rpc_observer;
+  const auto observer = std::make_shared<PrometheusObserver>();
   ErrorLog errors(&clock, config.log.max_errors_per_second, [](const std::string& line) { spdlog::error("{}", line); });
   CallTracker calls;
   const TimePoint load_begin = clock.Now();
-  absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(config.engine, &clock, &observer);
-  if (!engine.ok()) {
-    spdlog::critical("cannot load the engine: {}", engine.status().ToString());
-    return 1;
-  }
+  const absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(config.engine, &clock, observer.get());
+  if (!engine.ok()) return CannotStart(engine.status());
+  observer->ShowLanes((*engine)->Snapshot().lanes.size());
   EmbedService service({.engine = engine->get(),
                         .clock = &clock,
-                        .observer = &rpc_observer,
+                        .observer = observer.get(),
                         .errors = &errors,
                         .calls = &calls,
-                        .limits = {.max_inputs_per_call = config.engine.admission.max_inputs_per_call,
-                                   .max_response_bytes = config.server.max_response_bytes,
-                                   .stream_window_inputs = config.server.stream_window_inputs},
+                        .limits = Limits(config),
                         .models = {}});
-  absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Create(config.server, &service);
-  if (!server.ok()) {
-    spdlog::critical("cannot start: {}", server.status().ToString());
-    return 1;
-  }
+  const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics =
+      StartMetrics(config.metrics, engine->get(), build, observer);
+  if (!metrics.ok()) return CannotStart(metrics.status());
+  const int metrics_port = *metrics == nullptr ? 0 : (*metrics)->port();
+  const absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Create(config.server, &service);
+  if (!server.ok()) return CannotStart(server.status());
   size_t left = 0;
   {
     const ProgressWatchdog watchdog(engine->get(), config.health, [&](bool serving, const std::string& reason) {
@@ -85,11 +109,11 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
         spdlog::error("{}: health is NOT_SERVING", reason);
       }
     });
-    if (!port_file.empty() && !WritePortFile(port_file, (*server)->port())) {
-      spdlog::critical("cannot write --port-file {}", port_file);
-      return 1;
+    if (!port_file.empty() && !WritePortFile(port_file, (*server)->port(), metrics_port)) {
+      return CannotStart(absl::UnavailableError("--port-file: cannot write " + port_file));
     }
-    spdlog::info("ready after {:.2f} s: gRPC on port {}", ToSeconds(clock.Now() - load_begin), (*server)->port());
+    spdlog::info("ready after {:.2f} s: gRPC on port {}, metrics on port {}", ToSeconds(clock.Now() - load_begin),
+                 (*server)->port(), metrics_port == 0 ? "none" : std::to_string(metrics_port));
     const int signal = WaitForStopSignal();
     spdlog::info("signal {}: draining {} calls", signal, calls.open());
     left = Drain(**server, **engine, calls, config.lifecycle.drain_timeout);

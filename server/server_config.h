@@ -29,7 +29,7 @@ struct GrpcServerOptions {
   Duration min_client_ping_interval = std::chrono::seconds(10);
   Duration max_connection_age{0};  // 0: unlimited
   Duration max_connection_idle{0};
-  TlsOptions tls;
+  TlsOptions tls = {};
 };
 
 struct LifecycleOptions {
@@ -45,6 +45,9 @@ struct HealthOptions {
 
 struct MetricsOptions {
   std::string listen = "0.0.0.0:9464";  // empty: no metrics port
+  bool gpu_enabled = true;              // GPU readings through NVML, where there is one
+  std::string gpu_library = "libnvidia-ml.so.1";
+  Duration gpu_period = std::chrono::seconds(1);
 };
 
 struct LogOptions {

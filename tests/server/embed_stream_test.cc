@@ -1,0 +1,241 @@
+// EmbedStream over a real connection and a scripted engine.
+#include <map>
+#include <thread>
+
+#include "server/stream_reactor.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_engine.h"
+#include "tests/support/test_server.h"
+
+namespace tributary {
+namespace {
+
+using Stream = grpc::ClientReaderWriter<v1::EmbedStreamRequest, v1::EmbedStreamResponse>;
+
+// A stream and what must live as long.
+struct Client {
+  explicit Client(const TestServer& server) : stub(server.Stub()) {
+    context.set_deadline(TestDeadline());
+    stream = stub->EmbedStream(&context);
+  }
+  std::unique_ptr<v1::EmbeddingService::Stub> stub;
+  grpc::ClientContext context;
+  std::unique_ptr<Stream> stream;
+};
+
+TEST_CASE("a stream takes any kind of input, gives every id back, and ends with OK after the half-close") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  Client client(server);
+  client.stream->Write(StreamText(11, "abc"));
+  v1::EmbedStreamRequest image;
+  image.set_id(12);
+  image.mutable_image()->set_encoded("12345");
+  client.stream->Write(image);
+  v1::EmbedStreamRequest pair;
+  pair.set_id(13);
+  pair.mutable_pair()->mutable_text()->set_text("t");
+  pair.mutable_options()->set_encoding(v1::ENCODING_FLOAT16);
+  client.stream->Write(pair);
+  client.stream->WritesDone();
+  std::map<uint64_t, v1::EmbedStreamResponse> answers;
+  for (v1::EmbedStreamResponse answer; client.stream->Read(&answer);) answers[answer.id()] = answer;
+  CHECK(client.stream->Finish().ok());
+  REQUIRE(answers.size() == 3);
+  CHECK(answers[11].result().embeddings().text().float32(0) == 3);
+  CHECK(answers[11].model() == "fake");
+  CHECK(answers[11].model_revision() == "f0");
+  CHECK(answers[12].result().embeddings().image().float32(0) == 5);
+  CHECK(answers[13].result().embeddings().fused().float16().size() == 8);
+}
+
+TEST_CASE("what is wrong with one input of a stream is its answer's error, and the stream goes on") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  Client client(server);
+  client.stream->Write(StreamText(1, "broken"));
+  v1::EmbedStreamRequest unknown_model = StreamText(2, "a");
+  unknown_model.mutable_options()->set_model("nope");
+  client.stream->Write(unknown_model);
+  v1::EmbedStreamRequest nothing;
+  nothing.set_id(3);
+  client.stream->Write(nothing);
+  v1::EmbedStreamRequest empty_text;
+  empty_text.set_id(4);
+  empty_text.mutable_text();
+  client.stream->Write(empty_text);
+  std::map<uint64_t, int> codes;
+  v1::EmbedStreamResponse answer;
+  for (int i = 0; i < 4; ++i) {
+    REQUIRE(client.stream->Read(&answer));
+    codes[answer.id()] = answer.result().error().code();
+  }
+  CHECK(codes == std::map<uint64_t, int>{{1, grpc::StatusCode::INVALID_ARGUMENT},
+                                         {2, grpc::StatusCode::NOT_FOUND},
+                                         {3, grpc::StatusCode::INVALID_ARGUMENT},
+                                         {4, grpc::StatusCode::INVALID_ARGUMENT}});
+  engine.RefuseWith(absl::ResourceExhaustedError("full"));
+  client.stream->Write(StreamText(5, "a"));
+  REQUIRE(client.stream->Read(&answer));
+  CHECK(answer.result().error().code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  engine.RefuseWith(absl::OkStatus());
+  client.stream->Write(StreamText(6, "a"));
+  REQUIRE(client.stream->Read(&answer));
+  CHECK(answer.result().has_embeddings());
+  client.stream->WritesDone();
+  CHECK(client.stream->Finish().ok());
+}
+
+TEST_CASE("answers are written as they finish, before the client has sent everything") {
+  FakeEngine engine;
+  engine.Hold();
+  TestServer server(&engine);
+  Client client(server);
+  client.stream->Write(StreamText(1, "a"));
+  client.stream->Write(StreamText(2, "a"));
+  engine.WaitUntilSubmitted(2);
+  engine.ReleaseOne();
+  v1::EmbedStreamResponse answer;
+  REQUIRE(client.stream->Read(&answer));
+  CHECK(answer.id() == 1);
+  engine.ReleaseOne();
+  REQUIRE(client.stream->Read(&answer));
+  CHECK(answer.id() == 2);
+  client.stream->WritesDone();
+  CHECK(client.stream->Finish().ok());
+}
+
+TEST_CASE("after the half-close what is in flight is still answered") {
+  FakeEngine engine;
+  engine.Hold();
+  TestServer server(&engine);
+  Client client(server);
+  for (uint64_t id = 0; id < 100; ++id) client.stream->Write(StreamText(id, "a"));
+  client.stream->WritesDone();
+  engine.WaitUntilSubmitted(100);
+  engine.Release();
+  size_t answers = 0;
+  for (v1::EmbedStreamResponse answer; client.stream->Read(&answer);) ++answers;
+  CHECK(answers == 100);
+  CHECK(client.stream->Finish().ok());
+}
+
+TEST_CASE("bytes that are no message end the stream with INVALID_ARGUMENT, after the inputs before them are answered") {
+  FakeEngine engine;
+  engine.Hold();
+  TestServer server(&engine);
+  Client client(server);
+  client.stream->Write(StreamText(1, "a"));
+  // protobuf's client refuses to send text that is not UTF-8, so this is sent as a message with a field of another
+  // type.
+  v1::EmbedStreamRequest bad;
+  bad.GetReflection()->MutableUnknownFields(&bad)->AddLengthDelimited(2, "\xFF\xFF\xFF");
+  client.stream->Write(bad);
+  engine.WaitUntilSubmitted(1);
+  engine.Release();
+  v1::EmbedStreamResponse answer;
+  REQUIRE(client.stream->Read(&answer));
+  CHECK(answer.id() == 1);
+  CHECK_FALSE(client.stream->Read(&answer));
+  const grpc::Status status = client.stream->Finish();
+  CHECK(status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(status.error_message().find("are no valid tributary.v1.EmbedStreamRequest") != std::string::npos);
+}
+
+TEST_CASE("a cancelled stream cancels its inputs and is forgotten once the engine lets go of them") {
+  FakeEngine engine;
+  engine.Hold();
+  TestServer server(&engine);
+  {
+    Client client(server);
+    for (uint64_t id = 0; id < 10; ++id) client.stream->Write(StreamText(id, "a"));
+    engine.WaitUntilSubmitted(10);
+    client.context.TryCancel();
+    CHECK(client.stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  }
+  const auto cancel = engine.last_cancel();
+  while (!cancel->cancelled()) std::this_thread::yield();
+  engine.Release();
+  CHECK(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+}
+
+TEST_CASE("a client that never reads is read no further than the window, holds no more, and delays nobody") {
+  constexpr size_t kWindow = 16;
+  // Answers of 40 KB: a few fill HTTP/2's flow-control window, and the rest waits in the server.
+  FakeEngine engine(10000);
+  TestServer server(&engine, {.stream_window_inputs = kWindow});
+  Client client(server);
+  std::thread writer([&] {
+    // Blocks when the server has stopped reading and the connection's own buffers are full; ends with the stream.
+    const std::string text(10000, 'x');
+    for (uint64_t id = 0; client.stream->Write(StreamText(id, text)); ++id) {
+    }
+  });
+  const auto other = server.Stub();
+  // The stream is stuck when its number of open inputs no longer changes; each look is one whole call of another
+  // client.
+  size_t unchanged = 0;
+  size_t submitted_by_stream = 0;
+  for (size_t others = 1; unchanged < 200; ++others) {
+    const Reply reply = EmbedText(*other, TextRequest({"a"}));
+    REQUIRE(reply.status.ok());
+    const size_t now = engine.submitted() - others;
+    unchanged = now == submitted_by_stream && now >= kWindow ? unchanged + 1 : 0;
+    submitted_by_stream = now;
+  }
+  while (server.calls.open() != kWindow) std::this_thread::yield();  // the other client's last call is let go of
+  // What the client's and the server's transport buffers took, and the window.
+  CHECK(submitted_by_stream < 40 * kWindow);
+  client.context.TryCancel();
+  writer.join();
+  CHECK(client.stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+}
+
+TEST_CASE("no more than the window's number of inputs of one stream reaches the engine unanswered") {
+  constexpr size_t kWindow = 8;
+  FakeEngine engine;
+  engine.Hold();
+  TestServer server(&engine, {.stream_window_inputs = kWindow});
+  Client client(server);
+  for (uint64_t id = 0; id < 3 * kWindow; ++id) client.stream->Write(StreamText(id, "a"));
+  engine.WaitUntilSubmitted(kWindow);
+  const auto other = server.Stub();
+  for (int i = 0; i < 100; ++i) {  // the server goes on, but reads no further
+    grpc::ClientContext context;
+    v1::ListModelsResponse models;
+    REQUIRE(other->ListModels(&context, {}, &models).ok());
+    REQUIRE(engine.submitted() == kWindow);
+  }
+  engine.ReleaseOne();
+  engine.WaitUntilSubmitted(kWindow + 1);
+  engine.Release();
+  client.stream->WritesDone();
+  size_t answers = 0;
+  for (v1::EmbedStreamResponse answer; client.stream->Read(&answer);) ++answers;
+  CHECK(answers == 3 * kWindow);
+  CHECK(client.stream->Finish().ok());
+}
+
+TEST_CASE("a slow reader gets every answer although the window is far smaller than the stream") {
+  FakeEngine engine(2000);
+  TestServer server(&engine, {.stream_window_inputs = 4});
+  Client client(server);
+  constexpr uint64_t kInputs = 500;
+  std::thread writer([&] {
+    for (uint64_t id = 0; id < kInputs; ++id) client.stream->Write(StreamText(id, "a"));
+    client.stream->WritesDone();
+  });
+  std::vector<bool> seen(kInputs);
+  for (v1::EmbedStreamResponse answer; client.stream->Read(&answer);) {
+    REQUIRE(answer.id() < kInputs);
+    REQUIRE_FALSE(seen[answer.id()]);
+    seen[answer.id()] = true;
+  }
+  writer.join();
+  CHECK(client.stream->Finish().ok());
+  CHECK(std::count(seen.begin(), seen.end(), true) == kInputs);
+}
+
+}  // namespace
+}  // namespace tributary
