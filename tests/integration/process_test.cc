@@ -1,0 +1,201 @@
+// The program as a process: its command line, its start, and its end by SIGTERM.
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "grpc_health.grpc.pb.h"
+#include "tests/support/catch.h"
+#include "tributary/v1/embedding_service.grpc.pb.h"
+
+namespace tributary {
+namespace {
+
+namespace fs = std::filesystem;
+namespace health = grpc::health::v1;
+
+constexpr char kConfig[] = "models:\n  - name: fake\n    text: {folder: unused}\n";
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The fake server as a child process, with its files in a folder of its own. Killed at the latest by the destructor.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments, const std::string& config = kConfig) {
+    std::string pattern = fs::temp_directory_path() / "tributary-process-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+    std::ofstream(folder_ / "config.yaml") << config;
+    arguments.insert(arguments.begin(), TRIBUTARY_FAKE_SERVER);
+    for (std::string& argument : arguments) {
+      const size_t at = argument.find("DIR/");
+      if (at != std::string::npos) argument.replace(at, 3, folder_.string());
+    }
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    const std::string out = folder_ / "out";
+    const std::string err = folder_ / "err";
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
+      dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Process() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      Wait();
+    }
+    fs::remove_all(folder_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void Signal(int signal) const { kill(pid_, signal); }
+  // The exit code; -signal where one ended it.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string out() const { return ReadFile(folder_ / "out"); }
+  std::string err() const { return ReadFile(folder_ / "err"); }
+
+  // Waits until the server has written its ports.
+  std::map<std::string, std::string> Ports() const {
+    while (!fs::exists(folder_ / "ports")) {
+      // A server that could not start never writes them.
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) != 0) FAIL("the server has ended: " + err());
+      std::this_thread::yield();
+    }
+    std::map<std::string, std::string> ports;
+    std::ifstream file(folder_ / "ports");
+    for (std::string line; std::getline(file, line);) {
+      ports[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
+    }
+    return ports;
+  }
+  std::shared_ptr<grpc::Channel> Connect() const {
+    return grpc::CreateChannel("127.0.0.1:" + Ports().at("grpc_port"), grpc::InsecureChannelCredentials());
+  }
+
+ private:
+  fs::path folder_;
+  pid_t pid_ = -1;
+};
+
+const std::vector<std::string> kServe = {"--config=DIR/config.yaml", "--listen=127.0.0.1:0",
+                                         "--metrics-listen=127.0.0.1:0", "--port-file=DIR/ports",
+                                         "--set=lifecycle.drain_timeout_millis=60000"};
+
+TEST_CASE("--version and --help answer and end with 0") {
+  Process version({"--version"});
+  CHECK(version.Wait() == 0);
+  CHECK(version.out().find("tributary-server 0.0.0-test (LibTorch -, gRPC ") == 0);
+  Process help({"--help"});
+  CHECK(help.Wait() == 0);
+  CHECK(help.out().find("--check-config") != std::string::npos);
+}
+
+TEST_CASE("--check-config ends with 0 and prints a good configuration, with 1 and the place of what is wrong") {
+  Process good({"--check-config", "--config", "DIR/config.yaml", "--set", "lanes.count=3"});
+  CHECK(good.Wait() == 0);
+  CHECK(good.out().find("lanes.count: 3\n") != std::string::npos);
+  CHECK(good.err().empty());
+  Process bad({"--check_config", "--config", "DIR/config.yaml"}, "lanes:\n  cont: 3\n");
+  CHECK(bad.Wait() == 1);
+  CHECK(bad.err().find("config.yaml:2: lanes.cont: unknown key") != std::string::npos);
+  Process missing({"--check-config", "--config=/nowhere.yaml"});
+  CHECK(missing.Wait() == 1);
+  CHECK(missing.err() == "tributary-server: cannot read /nowhere.yaml\n");
+  Process unknown_flag({"--nope"});
+  CHECK(unknown_flag.Wait() == 1);
+}
+
+TEST_CASE("a server that cannot listen ends with 1 and says where it wanted to") {
+  Process process({"--config=DIR/config.yaml", "--listen=nonsense", "--metrics-listen="});
+  CHECK(process.Wait() == 1);
+  CHECK(process.err().find("server.listen: cannot listen on nonsense") != std::string::npos);
+}
+
+TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50 answers, exit 0 soon after the last") {
+  Process process(kServe);
+  const auto channel = process.Connect();
+  const auto stub = v1::EmbeddingService::NewStub(channel);
+  CHECK(process.Ports().count("metrics_port") == 1);
+
+  const auto health_stub = health::Health::NewStub(channel);
+  grpc::ClientContext watch_context;
+  const auto watch = health_stub->Watch(&watch_context, {});
+  health::HealthCheckResponse state;
+  REQUIRE(watch->Read(&state));
+  CHECK(state.status() == health::HealthCheckResponse::SERVING);
+
+  grpc::ClientContext stream_context;
+  const auto idle = stub->EmbedStream(&stream_context);
+  v1::EmbedStreamRequest first;
+  first.mutable_text()->set_text("a");
+  REQUIRE(idle->Write(first));
+  v1::EmbedStreamResponse answer;
+  REQUIRE(idle->Read(&answer));
+
+  constexpr size_t kCalls = 50;
+  std::vector<grpc::Status> statuses(kCalls);
+  std::vector<v1::EmbedResponse> responses(kCalls);
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < kCalls; ++i) {
+    clients.emplace_back([&, i] {
+      v1::EmbedTextRequest request;
+      for (int text = 0; text < 4; ++text) request.add_texts()->set_text("text");
+      grpc::ClientContext context;
+      statuses[i] = stub->EmbedText(&context, request, &responses[i]);
+    });
+  }
+  // All are in flight once the server has as many open; its own metric says so without disturbing it.
+  // (Here: 200 items of 10 ms on one lane; the signal comes while most of them wait.)
+  v1::EmbedStreamRequest probe = first;
+  probe.set_id(7);
+  REQUIRE(idle->Write(probe));  // bulk of the calls is behind or before this one
+  REQUIRE(idle->Read(&answer));
+  process.Signal(SIGTERM);
+  REQUIRE(watch->Read(&state));
+  CHECK(state.status() == health::HealthCheckResponse::NOT_SERVING);
+  for (std::thread& client : clients) client.join();
+  const auto last_answer = std::chrono::steady_clock::now();
+  CHECK(process.Wait() == 0);
+  const auto exit_time = std::chrono::steady_clock::now() - last_answer;
+  CHECK(exit_time < std::chrono::seconds(1));
+  size_t answered = 0;
+  for (size_t i = 0; i < kCalls; ++i) answered += statuses[i].ok() && responses[i].results_size() == 4 ? 1 : 0;
+  CHECK(answered == kCalls);
+  CHECK(process.err().find("drained: goodbye") != std::string::npos);
+}
+
+TEST_CASE("SIGINT ends the server too, and an idle server at once") {
+  Process process(kServe);
+  process.Ports();
+  process.Signal(SIGINT);
+  CHECK(process.Wait() == 0);
+}
+
+}  // namespace
+}  // namespace tributary
