@@ -1,7 +1,7 @@
 // The modality queue beside moodycamel::ConcurrentQueue and beside a queue on a mutex. One thread pops, the others
 // push; a pusher that finds the queue full and a popper that finds it empty yield.
 #include <benchmark/benchmark.h>
-#include <concurrentqueue/concurrentqueue.h>
+#include <concurrentqueue.h>
 
 #include <memory>
 #include <optional>
