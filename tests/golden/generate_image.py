@@ -176,6 +176,14 @@ def photo(name):
     return encode(image, "JPEG", quality=82)
 
 
+def benchmark_photo():
+    """What benchmarks/micro/image_benchmark.cc decodes: the coffee photo at the usual 640 x 480."""
+    import skimage
+    path = os.path.join(os.path.dirname(skimage.__file__), "data", "coffee.png")
+    image = ImageOps.fit(Image.open(path).convert("RGB"), (640, 480), Image.LANCZOS)
+    return encode(image, "JPEG", quality=85)
+
+
 def write(name, data):
     with open(os.path.join(HERE, name), "wb") as out:
         out.write(data)
@@ -231,6 +239,8 @@ def main():
         write(f"photo_{name}.logits.f32", logits.astype("<f4").tobytes())
         write(f"photo_{name}.conse.f32", conse(logits).astype("<f4").tobytes())
         print(name, pixels.shape, "class", int(logits.argmax()))
+
+    write("benchmark_640x480.jpg", benchmark_photo())
 
     versions = {"Pillow": PIL.__version__, "torch": torch.__version__, "numpy": np.__version__,
                 "efficientnet_lite_pytorch": "0.1.0"}

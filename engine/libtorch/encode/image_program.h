@@ -16,7 +16,7 @@ namespace tributary {
 
 struct ImageProgramOptions {
   std::string dtype = "auto";
-  ProgramDevice device;
+  ProgramDevice device = {};
   size_t max_batch_items = 0;  // 0: 4 on CPU, 64 on CUDA
   size_t top_classes = 10;     // k of ConSE
 };
