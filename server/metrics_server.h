@@ -20,16 +20,19 @@ class MetricsServer {
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Create(
       const std::string& listen, std::vector<std::shared_ptr<prometheus::Collectable>> collectors);
 
+  ~MetricsServer();
+
   // The real one, also where 0 was asked for.
   int port() const { return port_; }
 
  private:
   MetricsServer(std::vector<std::shared_ptr<prometheus::Collectable>> collectors,
-                std::unique_ptr<prometheus::Exposer> exposer, int port);
+                std::unique_ptr<prometheus::Exposer> exposer, const std::string& listen, int port);
 
   // The exposer holds the collectors weakly.
   const std::vector<std::shared_ptr<prometheus::Collectable>> collectors_;
-  const std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<prometheus::Exposer> exposer_;
+  const std::string host_;  // where a connection from this machine reaches the port
   const int port_;
 };
 
