@@ -1,0 +1,151 @@
+// What the pipeline tests share: an engine over the fake model, requests that own their bytes, answers to wait for.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/api/cancel_token.h"
+#include "engine/pipeline/pipeline.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_model.h"
+
+namespace tributary {
+
+// Counts everything. Thread-safety: all methods from any thread.
+class CountingObserver final : public Observer {
+ public:
+  void OnAdmitted(RequestKind /*kind*/, size_t items, size_t /*bytes*/) override {
+    std::lock_guard lock(mutex_);
+    admitted_items += items;
+  }
+  void OnRejected(RequestKind /*kind*/, RejectReason reason) override {
+    std::lock_guard lock(mutex_);
+    ++rejected[reason];
+  }
+  void OnDropped(Modality /*modality*/, DropReason reason) override {
+    std::lock_guard lock(mutex_);
+    ++dropped[reason];
+    changed_.notify_all();
+  }
+  void OnItem(const ItemEvent& event) override {
+    std::lock_guard lock(mutex_);
+    ++done[event.modality];
+  }
+  void OnBadVector(Modality /*modality*/) override {
+    std::lock_guard lock(mutex_);
+    ++bad_vectors;
+  }
+  void WaitUntilDropped(DropReason reason) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return dropped[reason] > 0; });
+  }
+  size_t Dropped(DropReason reason) {
+    std::lock_guard lock(mutex_);
+    return dropped[reason];
+  }
+  size_t Items(Modality modality) {
+    std::lock_guard lock(mutex_);
+    return done[modality];
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t admitted_items = 0;
+  std::map<RejectReason, size_t> rejected;
+  std::map<DropReason, size_t> dropped;
+  std::map<Modality, size_t> done;
+  size_t bad_vectors = 0;
+};
+
+// Texts and encoded images of a request; nullopt: that part is missing.
+struct TestInput {
+  std::optional<std::string> text;
+  std::optional<std::string> image;
+};
+
+inline EmbedRequest MakeRequest(RequestKind kind, std::vector<TestInput> inputs) {
+  auto owner = std::make_shared<const std::vector<TestInput>>(std::move(inputs));
+  EmbedRequest request;
+  request.kind = kind;
+  for (const TestInput& input : *owner) {
+    EmbedInput embed;
+    if (input.text) embed.text = TextInput{*input.text, std::nullopt};
+    if (input.image) embed.image = ImageInput{*input.image, std::nullopt};
+    request.inputs.push_back(std::move(embed));
+  }
+  request.owner = owner;
+  return request;
+}
+inline EmbedRequest TextRequest(const std::vector<std::string>& texts) {
+  std::vector<TestInput> inputs;
+  for (const std::string& text : texts) inputs.push_back({text, std::nullopt});
+  return MakeRequest(RequestKind::kText, std::move(inputs));
+}
+inline EmbedRequest ImageRequest(const std::vector<std::string>& images) {
+  std::vector<TestInput> inputs;
+  for (const std::string& image : images) inputs.push_back({std::nullopt, image});
+  return MakeRequest(RequestKind::kImage, std::move(inputs));
+}
+
+// The answer to one request. Thread-safety: all methods from any thread.
+class Answer {
+ public:
+  Completion Callback() {
+    return [this](EmbedResponse response) {
+      std::lock_guard lock(mutex_);
+      response_ = std::move(response);
+      ++completions_;
+      changed_.notify_all();
+    };
+  }
+  const EmbedResponse& Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return completions_ > 0; });
+    return response_;
+  }
+  size_t completions() const {
+    std::lock_guard lock(mutex_);
+    return completions_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  EmbedResponse response_;
+  size_t completions_ = 0;
+};
+
+struct EngineFixture {
+  explicit EngineFixture(EngineOptions engine_options = {}, FakeModelOptions model = {}, size_t lanes = 1)
+      : options(std::move(engine_options)), fakes(MakeFakePipelineParts(&clock, model, lanes)) {
+    control = fakes.control;
+    auto created = CreatePipeline(options, std::move(fakes.parts), &clock, &observer);
+    REQUIRE(created.ok());
+    engine = *std::move(created);
+  }
+  // Submits and waits.
+  EmbedResponse Embed(EmbedRequest request) {
+    Answer answer;
+    REQUIRE(engine->Submit(std::move(request), answer.Callback()).ok());
+    return answer.Wait();
+  }
+
+  SteadyClock clock;
+  CountingObserver observer;
+  EngineOptions options;
+  FakeParts fakes;
+  std::shared_ptr<FakeControl> control;
+  std::unique_ptr<Engine> engine;
+};
+
+inline absl::StatusCode CodeOf(const EmbedResponse& response, size_t input) {
+  return response.results.at(input).status.code();
+}
+
+}  // namespace tributary
