@@ -80,6 +80,7 @@ void MetricSheet::Set(MetricId id, std::vector<std::string> label_values, const 
 
 std::vector<prometheus::MetricFamily> MetricSheet::Take() {
   std::vector<prometheus::MetricFamily> families;
+  families.reserve(families_.size());
   for (auto& [id, family] : families_) families.push_back(std::move(family));
   families_.clear();
   return families;

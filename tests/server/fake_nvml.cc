@@ -2,6 +2,7 @@
 // FAKE_NVML_NO_POWER, FAKE_NVML_NO_COUNT: variants that lack a function.
 #include "tests/server/fake_nvml.h"
 
+#include <array>
 #include <cstring>
 #include <mutex>
 
@@ -25,7 +26,9 @@ struct Memory {
   unsigned long long used;
 };
 
-unsigned int IndexOf(void* device) { return static_cast<unsigned int>(reinterpret_cast<size_t>(device)) - 1; }
+std::array<char, 2> g_handles;  // only their addresses matter
+
+unsigned int IndexOf(const void* device) { return device == &g_handles[0] ? 0 : 1; }
 }  // namespace
 
 extern "C" {
@@ -50,8 +53,9 @@ int nvmlDeviceGetCount_v2(unsigned int* count) {
 }
 #endif
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void** device) {
-  *device = reinterpret_cast<void*>(static_cast<size_t>(index) + 1);
-  return index < Fake().devices ? Fake().handle[index] : 2;
+  if (index >= Fake().devices) return 2;
+  *device = &g_handles[index];
+  return Fake().handle[index];
 }
 int nvmlDeviceGetName(void* device, char* name, unsigned int length) {
   std::strncpy(name, IndexOf(device) == 0 ? "Fake GPU" : "Fake GPU 2", length - 1);

@@ -33,8 +33,8 @@ TEST_CASE("exactly as many entries fit as the capacity says, and they leave in t
       EntryPtr refused = MakeEntry(4711);
       const bool pushed = queue.TryPush(std::move(refused));
       REQUIRE_FALSE(pushed);
-      REQUIRE(refused != nullptr);  // NOLINT(bugprone-use-after-move): a refused entry stays with the caller
-      REQUIRE(refused->number == 4711);
+      // NOLINTNEXTLINE(bugprone-use-after-move): a refused entry stays with the caller
+      REQUIRE((refused != nullptr && refused->number == 4711));
       for (size_t i = 0; i <= capacity / 2; ++i) {
         std::optional<EntryPtr> entry = queue.TryPop();
         REQUIRE(entry.has_value());
