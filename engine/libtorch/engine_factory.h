@@ -1,4 +1,5 @@
-// Torch-free door to the LibTorch engine: loads the models the options name, warms them, and returns the running engine.
+// Torch-free door to the LibTorch engine: loads the models the options name, warms them, and returns the running
+// engine.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace tributary {
 
-// Errors: INVALID_ARGUMENT / NOT_FOUND naming the file, tensor or key that is wrong; UNAVAILABLE the device asked for is
-// not there. `clock` and `observer` must outlive the engine.
+// Errors: INVALID_ARGUMENT / NOT_FOUND naming the file, tensor or key that is wrong; UNAVAILABLE the device asked for
+// is not there. `clock` and `observer` must outlive the engine.
 absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions& options, Clock* clock,
                                                              Observer* observer);
 

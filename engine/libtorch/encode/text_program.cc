@@ -1,6 +1,5 @@
 #include "engine/libtorch/encode/text_program.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/encode/bert.h"
 #include "engine/libtorch/encode/pooling.h"
@@ -172,7 +172,6 @@ void TextProgram::Encode(const StagedBatch& staged, const std::byte* input, std:
 }
 
 absl::Status TextProgram::Warm() const {
-  const c10::Device place = TorchDevice(device_);
   const uint64_t most = std::max(max_batch_tokens_, static_cast<uint64_t>(config_.max_positions));
   const std::vector<int32_t> ids(static_cast<size_t>(config_.max_positions), 0);
   for (uint64_t total = RoundedTokenTotal(1); total <= RoundedTokenTotal(most); total = RoundedTokenTotal(total + 1)) {
@@ -180,16 +179,9 @@ absl::Status TextProgram::Warm() const {
     for (uint64_t left = total; left > 0; left -= sequences.back().size()) {
       sequences.emplace_back(ids.data(), std::min<uint64_t>(left, ids.size()));
     }
-    std::vector<std::byte> host(SlotLayout(total, sequences.size()).Bytes());
-    const StagedBatch staged = Fill(sequences, host.data());
-    auto status = GuardTorch([&] {
-      const at::Tensor slot = at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::kByte).to(place);
-      const at::Tensor rows = at::empty({static_cast<int64_t>(staged.batch_size), config_.hidden_size},
-                                        at::TensorOptions().dtype(at::kFloat).device(place));
-      Encode(staged, static_cast<const std::byte*>(slot.data_ptr()), static_cast<std::byte*>(rows.data_ptr()));
-      return absl::OkStatus();
-    });
-    if (!status.ok()) return status;
+    std::vector<std::byte> slot(SlotLayout(total, sequences.size()).Bytes());
+    const StagedBatch staged = Fill(sequences, slot.data());
+    if (auto rows = RunOnHost(*this, device_, staged, slot); !rows.ok()) return rows.status();
   }
   return absl::OkStatus();
 }

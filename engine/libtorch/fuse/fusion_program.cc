@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/fuse/fusion_module.h"
 
@@ -83,7 +85,16 @@ class FusionProgram final : public BatchProgram {
 absl::StatusOr<std::unique_ptr<BatchProgram>> MakeFusionProgram(const FusionProgramOptions& options) {
   auto module = MakeFusionModule(options.fusion);
   if (!module.ok()) return module.status();
-  return std::make_unique<FusionProgram>(*std::move(module), options);
+  auto program = std::make_unique<FusionProgram>(*std::move(module), options);
+  // The first batch under load must not be the one that loads kernels.
+  const std::vector<std::byte> slot(program->MaxInputBytes());
+  const StagedBatch full{.batch_size = program->MaxBatchItems(),
+                         .input_bytes = slot.size(),
+                         .computed_units = program->MaxBatchUnits(),
+                         .lengths = {},
+                         .row_of_item = {}};
+  if (auto rows = RunOnHost(*program, options.device, full, slot); !rows.ok()) return rows.status();
+  return program;
 }
 
 }  // namespace tributary

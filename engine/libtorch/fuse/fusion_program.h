@@ -21,6 +21,7 @@ struct FusionProgramOptions {
 };
 
 // Shapes of the slot: parts f32 [B, 2, D] (0 text, 1 image; zeros where absent), mask f32 [B, 2]. A unit is a pair.
+// Runs one full batch, so that nothing is first met under load.
 // Errors: INVALID_ARGUMENT unknown kind.
 absl::StatusOr<std::unique_ptr<BatchProgram>> MakeFusionProgram(const FusionProgramOptions& options);
 

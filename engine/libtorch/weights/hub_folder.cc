@@ -1,8 +1,6 @@
 #include "engine/libtorch/weights/hub_folder.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -106,23 +104,6 @@ absl::StatusOr<BertConfig> ReadBertConfig(const std::string& folder) {
   return config;
 }
 
-// The tokenizer's model_max_length may be "very large" (1e30): any number is taken, then cut to the positions.
-absl::StatusOr<uint32_t> ReadMaxTokens(const std::string& folder, int64_t max_positions) {
-  for (const auto& [name, key] : {std::pair("sentence_bert_config.json", "max_seq_length"),
-                                  std::pair("tokenizer_config.json", "model_max_length")}) {
-    const std::string path = absl::StrCat(folder, "/", name);
-    if (!Exists(path)) continue;
-    auto file = JsonFile::Read(path);
-    if (!file.ok()) return file.status();
-    if (!file->Has(key)) continue;
-    const double tokens = file->Number(key, 0);
-    if (tokens < 1) file->Fail(absl::StrCat(key, " must be at least 1"));
-    if (!file->status().ok()) return file->status();
-    return static_cast<uint32_t>(std::min(tokens, static_cast<double>(max_positions)));
-  }
-  return static_cast<uint32_t>(max_positions);
-}
-
 }  // namespace
 
 absl::StatusOr<TextModelFolder> ReadTextModelFolder(const std::string& folder) {
@@ -132,13 +113,10 @@ absl::StatusOr<TextModelFolder> ReadTextModelFolder(const std::string& folder) {
   if (!bert.ok()) return bert.status();
   auto pooling = ReadPooling(modules->pooling_folder);
   if (!pooling.ok()) return pooling.status();
-  auto max_tokens = ReadMaxTokens(modules->transformer_folder, bert->max_positions);
-  if (!max_tokens.ok()) return max_tokens.status();
   return TextModelFolder{.transformer_folder = modules->transformer_folder,
                          .bert = *std::move(bert),
                          .pooling = *pooling,
-                         .normalise = modules->normalise,
-                         .max_tokens = *max_tokens};
+                         .normalise = modules->normalise};
 }
 
 }  // namespace tributary

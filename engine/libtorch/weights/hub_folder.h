@@ -28,8 +28,7 @@ struct TextModelFolder {
   std::string transformer_folder;  // where config.json, weights and tokenizer are
   BertConfig bert;
   Pooling pooling = Pooling::kMean;
-  bool normalise = false;   // the model's own output is L2-normalised
-  uint32_t max_tokens = 0;  // special tokens included; <= bert.max_positions
+  bool normalise = false;  // the model's own output is L2-normalised
 };
 
 // Reads modules.json, config.json, sentence_bert_config.json, tokenizer_config.json and the pooling module's

@@ -33,8 +33,6 @@ TEST_CASE("The default model's folder is read as sentence-transformers reads it"
   CHECK(folder->bert.layer_norm_eps == 1e-12);
   CHECK(folder->pooling == Pooling::kMean);
   CHECK(folder->normalise);
-  // Not the 128 of tokenizer.json, not the 512 of config.json.
-  CHECK(folder->max_tokens == 256);
 }
 
 TEST_CASE("A folder without modules.json is a transformer with mean pooling, not normalised") {
@@ -45,7 +43,6 @@ TEST_CASE("A folder without modules.json is a transformer with mean pooling, not
   CHECK(read->transformer_folder == folder.path());
   CHECK(read->pooling == Pooling::kMean);
   CHECK_FALSE(read->normalise);
-  CHECK(read->max_tokens == 64);
   CHECK(read->bert.layer_norm_eps == 1e-6);
 }
 
@@ -79,22 +76,6 @@ TEST_CASE("Each pooling mode is read in its old and its new spelling") {
   }
 }
 
-TEST_CASE("The token limit is the sentence-transformers one, then the tokenizer's, never beyond the positions") {
-  const TempFolder folder;
-  folder.Write("config.json", kConfig);
-  folder.Write("tokenizer_config.json", R"({"model_max_length":40})");
-  CHECK(ReadTextModelFolder(folder.path())->max_tokens == 40);
-  folder.Write("sentence_bert_config.json", R"({"max_seq_length":20})");
-  CHECK(ReadTextModelFolder(folder.path())->max_tokens == 20);
-  folder.Write("sentence_bert_config.json", R"({"max_seq_length":null})");
-  CHECK(ReadTextModelFolder(folder.path())->max_tokens == 40);
-  folder.Write("tokenizer_config.json", R"({"model_max_length":1000000000000000019884624838656})");
-  CHECK(ReadTextModelFolder(folder.path())->max_tokens == 64);
-  folder.Write("tokenizer_config.json", R"({"model_max_length":0})");
-  CHECK_THAT(std::string(ReadTextModelFolder(folder.path()).status().message()),
-             ContainsSubstring("tokenizer_config.json: model_max_length must be at least 1"));
-}
-
 TEST_CASE("What would be run differently from the reference is refused with file and key") {
   struct Case {
     const char* file;
@@ -123,7 +104,6 @@ TEST_CASE("What would be run differently from the reference is refused with file
       {"1_Pooling/config.json", R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":true})", "more than one"},
       {"1_Pooling/config.json", R"({"pooling_mode_lasttoken":true})", "'lasttoken' is not supported"},
       {"1_Pooling/config.json", "{}", "pooling mode '' is not supported"},
-      {"sentence_bert_config.json", R"({"max_seq_length":"many"})", "max_seq_length must be a number"},
   };
   for (const Case& wrong : cases) {
     CAPTURE(wrong.file, wrong.content);

@@ -1,0 +1,198 @@
+#include "engine/libtorch/model_loader.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/libtorch/device/host_run.h"
+#include "engine/libtorch/encode/conse_labels.h"
+#include "engine/libtorch/encode/image_program.h"
+#include "engine/libtorch/encode/text_program.h"
+#include "engine/libtorch/fuse/fusion_program.h"
+#include "engine/libtorch/weights/content_hash.h"
+#include "engine/libtorch/weights/hub_folder.h"
+#include "engine/prepare/image/image_preparer.h"
+#include "engine/prepare/text/text_preparer.h"
+
+namespace tributary {
+namespace {
+
+const BatchOptions& BatchOptionsOf(const EngineOptions& options, Modality modality) {
+  return options.schedule.modalities[static_cast<size_t>(modality)];
+}
+
+struct TextPart {
+  TextModelFolder folder;
+  std::unique_ptr<WordPieceTextPreparer> preparer;
+  LoadedTextProgram loaded;
+};
+
+absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelOptions& text,
+                                  const ProgramDevice& device) {
+  auto folder = ReadTextModelFolder(text.folder);
+  if (!folder.ok()) return folder.status();
+  auto preparer = LoadTextPreparer(folder->transformer_folder, text.max_tokens);
+  if (!preparer.ok()) return preparer.status();
+  if ((*preparer)->vocabulary_size() > static_cast<size_t>(folder->bert.vocabulary_size)) {
+    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
+                                                   (*preparer)->vocabulary_size() - 1, ", config.json's vocab_size is ",
+                                                   folder->bert.vocabulary_size));
+  }
+  if ((*preparer)->max_tokens() > static_cast<size_t>(folder->bert.max_positions)) {
+    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": texts of up to ", (*preparer)->max_tokens(),
+                                                   " tokens, config.json's max_position_embeddings is ",
+                                                   folder->bert.max_positions));
+  }
+  const BatchOptions& batch = BatchOptionsOf(options, Modality::kText);
+  auto loaded = LoadTextProgram(
+      *folder,
+      {.dtype = text.dtype, .device = device, .max_batch_tokens = batch.max_units, .max_batch_items = batch.max_items});
+  if (!loaded.ok()) return loaded.status();
+  return TextPart{*std::move(folder), *std::move(preparer), *std::move(loaded)};
+}
+
+// The model's own answer to sentences, in batches its program takes.
+absl::StatusOr<std::vector<std::vector<float>>> EmbedOnHost(const TextPart& text, const ProgramDevice& device,
+                                                            const std::vector<std::string>& sentences) {
+  const BatchProgram& program = *text.loaded.program;
+  std::vector<std::byte> slot(program.MaxInputBytes());
+  std::vector<std::vector<float>> vectors;
+  vectors.reserve(sentences.size());
+  Batch batch;
+  const auto run = [&]() -> absl::Status {
+    auto staged = program.Stage(batch, slot);
+    if (!staged.ok()) return staged.status();
+    auto rows = RunOnHost(program, device, *staged, slot);
+    if (!rows.ok()) return rows.status();
+    const size_t dimension = program.OutputDimension();
+    for (size_t i = 0; i < batch.items.size(); ++i) {
+      const size_t row = staged->row_of_item.empty() ? i : staged->row_of_item[i];
+      const auto first = rows->begin() + static_cast<std::ptrdiff_t>(row * dimension);
+      vectors.emplace_back(first, first + static_cast<std::ptrdiff_t>(dimension));
+    }
+    batch = Batch();
+    return absl::OkStatus();
+  };
+  for (const std::string& sentence : sentences) {
+    auto tokens = text.preparer->Prepare({.text = sentence, .token_ids = std::nullopt}, Truncation::kEnd);
+    if (!tokens.ok()) return tokens.status();
+    const size_t units = tokens->ids.size();
+    if (!batch.items.empty() &&
+        (batch.useful_units + units > program.MaxBatchUnits() || batch.items.size() == program.MaxBatchItems())) {
+      if (auto status = run(); !status.ok()) return status;
+    }
+    auto item = std::make_unique<WorkItem>(nullptr);
+    item->units = units;
+    item->prepared = *std::move(tokens);
+    batch.useful_units += units;
+    batch.items.push_back(std::move(item));
+  }
+  if (!batch.items.empty()) {
+    if (auto status = run(); !status.ok()) return status;
+  }
+  return vectors;
+}
+
+struct ImagePart {
+  LoadedImageProgram loaded;
+  std::string revision;  // of the weights and the labels
+};
+
+absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageModelOptions& image, const TextPart& text,
+                                    const ProgramDevice& device) {
+  auto sentences = ReadLabelSentences(image.labels, image.label_template);
+  if (!sentences.ok()) return sentences.status();
+  const std::string encoder_key =
+      absl::StrCat(text.loaded.revision, " ", std::string(ComputeTypeName(text.loaded.compute_type)), " ",
+                   static_cast<int>(text.folder.pooling));
+  auto labels = LoadOrComputeLabelVectors(
+      *sentences, encoder_key, options.cache_folder,
+      [&](const std::vector<std::string>& missing) { return EmbedOnHost(text, device, missing); });
+  if (!labels.ok()) return labels.status();
+
+  ImageProgramOptions program{
+      .dtype = image.dtype, .device = device, .max_batch_items = 0, .top_classes = image.top_classes};
+  const BatchOptions& batch = BatchOptionsOf(options, Modality::kImage);
+  if (batch.max_units > 0) {
+    const auto image_units = uint64_t{ImagePreprocessing().size} * ImagePreprocessing().size;
+    program.max_batch_items =
+        static_cast<size_t>(std::clamp<uint64_t>(batch.max_units / image_units, 1, batch.max_items));
+  }
+  auto loaded = LoadImageProgram(image.folder, program, *labels);
+  if (!loaded.ok()) return loaded.status();
+  ContentHash hash;
+  hash.Add(loaded->revision);
+  for (const std::string& sentence : *sentences) hash.Add(sentence);
+  return ImagePart{*std::move(loaded), hash.Hex()};
+}
+
+absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelOptions& model,
+                                      const ProgramDevice& device) {
+  if (model.text.folder.empty()) {
+    return absl::InvalidArgumentError(model.image.folder.empty()
+                                          ? "text.folder is missing: the model would serve nothing"
+                                          : "text.folder is missing: images are placed in the text encoder's space");
+  }
+  ServedModel served;
+  ModelInfo& info = served.info;
+  info.name = model.name;
+
+  auto text = LoadText(options, model.text, device);
+  if (!text.ok()) return text.status();
+  info.text = true;
+  info.revision = text->loaded.revision;
+  info.dimensions = text->loaded.program->OutputDimension();
+  info.max_tokens = static_cast<uint32_t>(text->preparer->max_tokens());
+  info.vocabulary_size = static_cast<uint32_t>(text->preparer->vocabulary_size());
+  info.normalised_by_default = text->folder.normalise;
+  info.compute_type = std::string(ComputeTypeName(text->loaded.compute_type));
+  info.parameter_count = text->loaded.parameter_count;
+  info.parameter_bytes = text->loaded.parameter_bytes;
+
+  if (!model.image.folder.empty()) {
+    auto image = LoadImage(options, model.image, *text, device);
+    if (!image.ok()) return image.status();
+    info.image = true;
+    info.image_width = info.image_height = image->loaded.image_size;
+    info.parameter_count += image->loaded.parameter_count;
+    info.parameter_bytes += image->loaded.parameter_bytes;
+    ContentHash both;
+    both.Add(info.revision);
+    both.Add(image->revision);
+    info.revision = both.Hex();
+    served.image_preparer = MakeImagePreparer({.size = image->loaded.image_size}, options.limits);
+    served.programs[static_cast<size_t>(Modality::kImage)] = std::move(image->loaded.program);
+
+    if (!model.fusion.kind.empty()) {
+      auto fusion = MakeFusionProgram({.fusion = model.fusion,
+                                       .device = device,
+                                       .dimension = info.dimensions,
+                                       .max_batch_items = BatchOptionsOf(options, Modality::kFusion).max_items});
+      if (!fusion.ok()) return fusion.status();
+      info.pair = true;
+      info.fusion = model.fusion.kind;
+      served.programs[static_cast<size_t>(Modality::kFusion)] = *std::move(fusion);
+    }
+  }
+  served.text_preparer = std::move(text->preparer);
+  served.programs[static_cast<size_t>(Modality::kText)] = std::move(text->loaded.program);
+  return served;
+}
+
+}  // namespace
+
+absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, size_t index, const ProgramDevice& device) {
+  const ModelOptions& model = options.models[index];
+  auto served = LoadParts(options, model, device);
+  if (!served.ok()) {
+    return absl::Status(served.status().code(), absl::StrCat("model '", model.name, "': ", served.status().message()));
+  }
+  served->info.is_default = index == 0;
+  return served;
+}
+
+}  // namespace tributary

@@ -1,0 +1,17 @@
+// One model of the configuration, loaded and warm: preparers, programs and what ListModels says of it. Used by
+// engine_factory; torch-free, as everything it puts together has a torch-free door.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/api/options.h"
+#include "engine/libtorch/device/program_device.h"
+#include "engine/pipeline/pipeline.h"
+
+namespace tributary {
+
+// `options.models[index]`; index 0 is the default model. Call it on a thread set up by InitTorchThread.
+// Images need the model's own text encoder: ConSE places them in its space. Pairs need both.
+// Errors: those of the parts, with the model's name in front; INVALID_ARGUMENT parts that do not fit together.
+absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, size_t index, const ProgramDevice& device);
+
+}  // namespace tributary

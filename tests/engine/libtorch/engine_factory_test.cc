@@ -1,0 +1,154 @@
+// The whole engine on the default models: text, images and pairs through preparation, queues, scheduler, lanes and
+// fusion.
+#include "engine/libtorch/engine_factory.h"
+
+#include <cmath>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "tests/engine/libtorch/temp_folder.h"
+#include "tests/engine/libtorch/text_batch.h"
+#include "tests/engine/libtorch/text_goldens.h"
+#include "tests/support/catch.h"
+
+namespace tributary {
+namespace {
+
+EngineOptions DefaultModels(const std::string& cache_folder) {
+  EngineOptions options;
+  options.lanes.device = "cpu";
+  options.lanes.count = 2;
+  options.prepare.threads = 1;
+  options.cache_folder = cache_folder;
+  ModelOptions model;
+  model.name = "minilm";
+  model.text.folder = TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2";
+  model.text.dtype = "fp32";
+  model.image.folder = TRIBUTARY_DEPS_DIR "/models/efficientnet-lite0";
+  model.image.labels = TRIBUTARY_SOURCE_DIR "/config/imagenet-1k-labels.txt";
+  options.models.push_back(model);
+  return options;
+}
+
+EmbedResponse Call(Engine& engine, EmbedRequest request) {
+  std::promise<EmbedResponse> done;
+  auto answer = done.get_future();
+  const auto status = engine.Submit(std::move(request), [&](EmbedResponse r) { done.set_value(std::move(r)); });
+  CAPTURE(std::string(status.message()));
+  REQUIRE(status.ok());
+  return answer.get();
+}
+
+EmbedInput Text(std::string_view text) { return {.text = TextInput{.text = text, .token_ids = {}}, .image = {}}; }
+
+double Norm(const std::vector<float>& vector) {
+  double sum = 0;
+  for (const float value : vector) sum += double{value} * value;
+  return std::sqrt(sum);
+}
+
+TEST_CASE("The default models answer text, image and pair calls end to end, equal to the reference") {
+  const TempFolder cache;
+  SteadyClock clock;
+  Observer observer;
+  auto engine = CreateLibtorchEngine(DefaultModels(cache.path()), &clock, &observer);
+  CAPTURE(std::string(engine.status().message()));
+  REQUIRE(engine.ok());
+
+  const auto models = (*engine)->Models();
+  REQUIRE(models.size() == 1);
+  CHECK(models[0].name == "minilm");
+  CHECK(models[0].is_default);
+  CHECK((models[0].text && models[0].image && models[0].pair));
+  CHECK(models[0].dimensions == 384);
+  CHECK(models[0].max_tokens == 256);
+  CHECK(models[0].vocabulary_size == 30522);
+  CHECK(models[0].image_width == 224);
+  CHECK(models[0].normalised_by_default);
+  CHECK(models[0].compute_type == "fp32");
+  CHECK(models[0].fusion == "weighted_mean");
+  CHECK(models[0].parameter_count > 27'000'000);
+
+  // Text: from the string on, through the tokeniser.
+  const auto goldens = LoadTextGoldens();
+  EmbedRequest texts;
+  for (const TextGolden& golden : goldens) texts.inputs.push_back(Text(golden.text));
+  const auto answer = Call(**engine, std::move(texts));
+  CHECK(answer.model == "minilm");
+  CHECK(answer.model_revision == models[0].revision);
+  REQUIRE(answer.results.size() == goldens.size());
+  for (size_t i = 0; i < goldens.size(); ++i) {
+    CAPTURE(goldens[i].name);
+    const EmbedResult& result = answer.results[i];
+    REQUIRE(result.status.ok());
+    CHECK(result.token_count == goldens[i].ids.size());
+    CHECK(Norm(result.text) == Approx(1).margin(1e-5));
+    CHECK(Cosine(result.text, goldens[i].vector) >= 0.9999);
+  }
+
+  // Pairs: a colour field, with and without its text.
+  const std::string pixels(size_t{64} * 48 * 3, '\x7f');
+  const ImageInput image{.encoded = {}, .raw_rgb = ImageInput::RawRgb{.bytes = pixels, .width = 64, .height = 48}};
+  EmbedRequest pairs;
+  pairs.kind = RequestKind::kPair;
+  pairs.inputs = {
+      Text("a grey wall"), {.text = {}, .image = image}, {.text = Text("a grey wall").text, .image = image}};
+  const auto fused = Call(**engine, std::move(pairs)).results;
+  REQUIRE(fused.size() == 3);
+  for (const EmbedResult& result : fused) REQUIRE(result.status.ok());
+  CHECK(Cosine(fused[0].fused, fused[0].text) >= 0.9999);
+  CHECK(fused[0].image.empty());
+  CHECK(Cosine(fused[1].fused, fused[1].image) >= 0.9999);
+  CHECK(fused[1].text.empty());
+  std::vector<float> middle;
+  for (size_t d = 0; d < 384; ++d) middle.push_back(fused[2].text[d] + fused[2].image[d]);
+  CHECK(Cosine(fused[2].fused, middle) >= 0.9999);
+  CHECK(Norm(fused[2].fused) == Approx(1).margin(1e-5));
+
+  // Images alone give the same vector as in a pair.
+  EmbedRequest images;
+  images.kind = RequestKind::kImage;
+  images.inputs = {{.text = {}, .image = image}};
+  CHECK(Cosine(Call(**engine, std::move(images)).results[0].image, fused[2].image) >= 0.9999);
+}
+
+TEST_CASE("What the options name and is not there is an error with the model's name and the file") {
+  const TempFolder cache;
+  SteadyClock clock;
+  Observer observer;
+  const auto error_of = [&](const EngineOptions& options) {
+    const auto engine = CreateLibtorchEngine(options, &clock, &observer);
+    REQUIRE_FALSE(engine.ok());
+    return std::string(engine.status().message());
+  };
+
+  EngineOptions options = DefaultModels(cache.path());
+  options.models[0].text.folder = "/nonexistent";
+  CHECK_THAT(error_of(options), ContainsSubstring("model 'minilm': cannot open /nonexistent/config.json"));
+
+  options = DefaultModels(cache.path());
+  options.models[0].image.labels = "/nonexistent.txt";
+  CHECK_THAT(error_of(options), ContainsSubstring("/nonexistent.txt"));
+
+  options = DefaultModels(cache.path());
+  options.models[0].text.folder = "";
+  CHECK_THAT(error_of(options), ContainsSubstring("text.folder"));
+
+  options = DefaultModels(cache.path());
+  options.lanes.device = "cuda:999";
+  const auto engine = CreateLibtorchEngine(options, &clock, &observer);
+  CHECK(engine.status().code() == absl::StatusCode::kUnavailable);
+  CHECK_THAT(std::string(engine.status().message()), ContainsSubstring("cuda:999"));
+}
+
+TEST_CASE("The version of the loaded LibTorch is told") {
+  CHECK_THAT(LibtorchVersion(), ContainsSubstring("2.") && ContainsSubstring("+cu"));
+}
+
+}  // namespace
+}  // namespace tributary
