@@ -3,6 +3,8 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "google/protobuf/dynamic_message.h"
@@ -140,6 +142,38 @@ TEST_CASE("an address that is taken, or is none, is an error and not a silently 
         "server.tls.certificate: cannot read /nowhere.pem");
 }
 
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST_CASE("with TLS and a client authority, only clients that show a certificate it signed are served") {
+  const std::string folder = TRIBUTARY_SOURCE_DIR "/tests/server/tls/";
+  GrpcServerOptions options;
+  options.tls = {
+      .certificate = folder + "certificate.pem", .key = folder + "key.pem", .client_ca = folder + "certificate.pem"};
+  FakeEngine engine;
+  TestServer server(&engine, {}, options);
+  grpc::SslCredentialsOptions with_certificate;
+  with_certificate.pem_root_certs = ReadFile(folder + "certificate.pem");
+  grpc::SslCredentialsOptions without_certificate = with_certificate;
+  with_certificate.pem_cert_chain = with_certificate.pem_root_certs;
+  with_certificate.pem_private_key = ReadFile(folder + "key.pem");
+
+  auto call = [&](const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+    grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride("tributary.test");
+    const auto stub = v1::EmbeddingService::NewStub(
+        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server.server->port()), credentials, arguments));
+    return EmbedText(*stub, TextRequest({"a"})).status.error_code();
+  };
+  CHECK(call(grpc::SslCredentials(with_certificate)) == grpc::StatusCode::OK);
+  CHECK(call(grpc::SslCredentials(without_certificate)) == grpc::StatusCode::UNAVAILABLE);
+  CHECK(call(grpc::InsecureChannelCredentials()) == grpc::StatusCode::UNAVAILABLE);
+}
+
 TEST_CASE("the drain answers all calls in flight and is held by neither an open Watch nor an idle stream") {
   FakeEngine engine;
   engine.Hold();
@@ -181,7 +215,7 @@ TEST_CASE("the drain answers all calls in flight and is held by neither an open 
     CHECK(reply.response.results_size() == 1);
   }
   CHECK_FALSE(idle->Read(&answer));
-  CHECK(idle->Finish().error_code() != grpc::StatusCode::OK);
+  CHECK(idle->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);  // retry elsewhere
 }
 
 TEST_CASE("a drain that runs out of time says how many calls are left") {
