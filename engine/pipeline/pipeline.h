@@ -1,5 +1,5 @@
-// The engine put together: admission -> prepare -> modality queues -> scheduler -> lanes -> join -> completion. Takes the
-// model-specific parts ready made, so that the whole flow runs without torch in tests.
+// The engine put together: admission -> prepare -> modality queues -> scheduler -> lanes -> join -> completion. Takes
+// the model-specific parts ready made, so that the whole flow runs without torch in tests.
 #pragma once
 
 #include <memory>
@@ -27,9 +27,9 @@ struct ServedModel {
 };
 
 struct PipelineParts {
-  std::vector<ServedModel> models;           // the first is the default; not empty
+  std::vector<ServedModel> models;  // the first is the default; not empty
   std::unique_ptr<Device> device;
-  size_t lane_count = 1;                     // resolved: no 0 any more
+  size_t lane_count = 1;  // resolved: no 0 any more
   size_t slots_per_lane = 2;
 };
 

@@ -9,8 +9,8 @@
 
 namespace tributary {
 
-// Errors: INVALID_ARGUMENT with the value and the limit (too long with Truncation::kNone, id out of range, invalid UTF-8).
-// Thread-safety: all const methods from any thread at once.
+// Errors: INVALID_ARGUMENT with the value and the limit (too long with Truncation::kNone, id out of range, invalid
+// UTF-8). Thread-safety: all const methods from any thread at once.
 class TextPreparer {
  public:
   virtual ~TextPreparer() = default;
