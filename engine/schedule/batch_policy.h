@@ -26,8 +26,8 @@ struct BatchLimits {
 enum class Turn : uint8_t { kMostUrgent, kOldestBulk, kWithoutDeadline };
 
 struct BatchSituation {
-  TimePoint now{};
-  TimePoint start_at{};  // when the lane is expected to start the batch; >= now
+  TimePoint now;
+  TimePoint start_at;  // when the lane is expected to start the batch; >= now
   Turn turn = Turn::kMostUrgent;
   bool shedding = false;  // deadlines were missed lately: more comes in than can be served
   double draw = 0;        // [0, 1), evenly spread over batches: whose length class is served while shedding

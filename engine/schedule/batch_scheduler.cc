@@ -36,6 +36,7 @@ absl::Status DropStatus(DropReason reason) {
 
 std::vector<double> ModalityWeights(const ScheduleOptions& options) {
   std::vector<double> weights;
+  weights.reserve(options.modalities.size());
   for (const BatchOptions& modality : options.modalities) weights.push_back(modality.weight);
   return weights;
 }
@@ -203,7 +204,7 @@ WaitingSnapshot BatchScheduler::State::Count(Modality modality) const {
   return count;
 }
 
-BatchScheduler::BatchScheduler(const ScheduleOptions& options, std::vector<EncoderSpec> encoders,
+BatchScheduler::BatchScheduler(const ScheduleOptions& options, const std::vector<EncoderSpec>& encoders,
                                std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> queues, BatchExecutor* executor,
                                const Clock* clock, Observer* observer)
     : state_(std::make_unique<State>(options, encoders, queues, executor, clock, observer)) {

@@ -30,8 +30,8 @@ struct EncoderSpec {
 // Items of one modality in the scheduler's hands: taken from the queue, not yet in a batch.
 struct WaitingSnapshot {
   size_t items = 0;
-  TimePoint oldest_queued{};  // ItemTimes::queued of the longest waiting one; the epoch value where items is 0; a
-                              // gauge, may lag items
+  TimePoint oldest_queued;  // ItemTimes::queued of the longest waiting one; the epoch value where items is 0; a
+                            // gauge, may lag items
 };
 
 // See engine/schedule/README.md for the rules it follows.
@@ -45,7 +45,7 @@ struct WaitingSnapshot {
 class BatchScheduler final : public BatchListener {
  public:
   // `encoders[i]`: the encoder with index i. `queues`: null where no encoder has that modality. Index: Modality.
-  BatchScheduler(const ScheduleOptions& options, std::vector<EncoderSpec> encoders,
+  BatchScheduler(const ScheduleOptions& options, const std::vector<EncoderSpec>& encoders,
                  std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> queues, BatchExecutor* executor,
                  const Clock* clock, Observer* observer);
   ~BatchScheduler() override;

@@ -63,7 +63,7 @@ class EncoderStream {
   size_t batches_since_bulk_ = 0;         // batches that started otherwise while bulk work waited
   size_t batches_since_no_deadline_ = 0;  // likewise for interactive work without deadline
   double draw_ = 0;                       // BatchSituation::draw
-  TimePoint shedding_until_{};            // deadlines were missed not long before
+  TimePoint shedding_until_;              // deadlines were missed not long before
 };
 
 }  // namespace tributary

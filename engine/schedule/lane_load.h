@@ -29,7 +29,7 @@ class LaneLoad {
   };
   struct Lane {
     std::deque<InFlight> batches;
-    TimePoint front_since{};  // when the first of them is thought to have started
+    TimePoint front_since;  // when the first of them is thought to have started
   };
   std::vector<Lane> lanes_;
 };

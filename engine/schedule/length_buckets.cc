@@ -22,7 +22,7 @@ uint64_t RoundedTokenTotal(uint64_t useful_tokens) {
   constexpr uint64_t kStep = 128;
   if (useful_tokens <= kSmallest) return kSmallest;
   const uint64_t step = useful_tokens > kStep ? kStep : std::bit_floor(useful_tokens - 1) / 4;
-  return (useful_tokens + step - 1) / step * step;
+  return (useful_tokens + step - 1) & ~(step - 1);  // step is a power of two
 }
 
 }  // namespace tributary

@@ -27,7 +27,7 @@ struct Served {
 };
 
 Served Simulate(const Load& load) {
-  constexpr double kSeconds = 10;
+  constexpr double kSeconds = 6;
   constexpr double kWarmUpSeconds = 2;
   SchedulerHouse house({}, 2, {{Modality::kText, load.max_units, 256}});
   std::mt19937_64 random(7);
@@ -69,7 +69,7 @@ Served Simulate(const Load& load) {
 // The peak: the most that is served with 99 % in time.
 Served Peak(Load load, double low, double high) {
   Served peak;
-  for (int i = 0; i < 6; ++i) {
+  for (int i = 0; i < 5; ++i) {
     load.rate = (low + high) / 2;
     const Served served = Simulate(load);
     if (served.fraction_in_time() >= 0.99) {
