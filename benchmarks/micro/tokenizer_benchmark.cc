@@ -1,0 +1,92 @@
+// One thread's tokenising, text to ids, over real text: English and 19 languages; and the worst a client can send.
+// Compare with Hugging Face tokenizers on the same lines: benchmarks/README.md.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/prepare/text/text_preparer.h"
+
+namespace tributary {
+namespace {
+
+const WordPieceTextPreparer& Preparer() {
+  static const auto* const preparer = [] {
+    auto loaded = LoadTextPreparer(TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2", 0);
+    if (!loaded.ok()) {
+      std::cerr << loaded.status() << "\n";
+      std::exit(1);
+    }
+    return loaded->release();
+  }();
+  return *preparer;
+}
+
+// Real lines; `ascii_only` leaves the English ones and little else.
+std::vector<std::string> Lines(bool ascii_only) {
+  std::ifstream file(TRIBUTARY_SOURCE_DIR "/tests/golden/tokenizer/corpus.txt");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    bool ascii = true;
+    for (const char c : line) ascii = ascii && static_cast<unsigned char>(c) < 0x80;
+    if (ascii || !ascii_only) lines.push_back(line);
+  }
+  return lines;
+}
+
+void Run(benchmark::State& state, const std::vector<std::string>& texts) {
+  const auto& preparer = Preparer();
+  int64_t bytes = 0;
+  int64_t tokens = 0;
+  size_t next = 0;
+  for (auto _ : state) {
+    const std::string& text = texts[next++ % texts.size()];
+    auto sequence = preparer.Prepare({.text = text, .token_ids = {}}, Truncation::kStart);
+    bytes += static_cast<int64_t>(text.size());
+    tokens += static_cast<int64_t>(sequence->ids.size());
+    benchmark::DoNotOptimize(sequence);
+  }
+  state.SetBytesProcessed(bytes);
+  state.SetItemsProcessed(state.iterations());
+  state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(tokens), benchmark::Counter::kIsRate);
+}
+
+void BM_Ascii(benchmark::State& state) { Run(state, Lines(true)); }
+BENCHMARK(BM_Ascii);
+
+void BM_Multilingual(benchmark::State& state) { Run(state, Lines(false)); }
+BENCHMARK(BM_Multilingual);
+
+// 1 MiB each: time must stay linear.
+void BM_OneLongWord(benchmark::State& state) { Run(state, {std::string(1 << 20, 'a')}); }
+BENCHMARK(BM_OneLongWord);
+
+void BM_HundredLetterWords(benchmark::State& state) {
+  std::string text;
+  while (text.size() < 1 << 20) text += std::string(99, 'x') + "\u00ff ";
+  Run(state, {text});
+}
+BENCHMARK(BM_HundredLetterWords);
+
+void BM_MarksOutOfOrder(benchmark::State& state) {
+  std::string text;
+  while (text.size() < 1 << 20) text += "\u302e\u1b44";
+  Run(state, {text});
+}
+BENCHMARK(BM_MarksOutOfOrder);
+
+void BM_Load(benchmark::State& state) {
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(LoadTextPreparer(TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2", 0));
+  }
+}
+BENCHMARK(BM_Load)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace tributary
+
+BENCHMARK_MAIN();

@@ -1,0 +1,54 @@
+// UTF-8, checked once per text; everything behind the check may assume it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tributary::utf8 {
+
+// Offset of the first byte that is not part of a well-formed sequence (no overlong forms, no surrogates, at most
+// U+10FFFF); npos: all of `text` is UTF-8.
+size_t FindInvalid(std::string_view text);
+
+// Decodes the code point at `position` of well-formed text and moves `position` behind it.
+inline char32_t Decode(std::string_view text, size_t& position) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[position + i]); };
+  const uint8_t lead = byte(0);
+  char32_t code;
+  if (lead < 0x80) {
+    code = lead;
+    position += 1;
+  } else if (lead < 0xE0) {
+    code = (lead & 0x1Fu) << 6 | (byte(1) & 0x3Fu);
+    position += 2;
+  } else if (lead < 0xF0) {
+    code = (lead & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu);
+    position += 3;
+  } else {
+    code = (lead & 0x07u) << 18 | (byte(1) & 0x3Fu) << 12 | (byte(2) & 0x3Fu) << 6 | (byte(3) & 0x3Fu);
+    position += 4;
+  }
+  return code;
+}
+
+inline void Append(char32_t code, std::string& out) {
+  if (code < 0x80) {
+    out.push_back(static_cast<char>(code));
+  } else if (code < 0x800) {
+    out.push_back(static_cast<char>(0xC0 | code >> 6));
+    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+  } else if (code < 0x10000) {
+    out.push_back(static_cast<char>(0xE0 | code >> 12));
+    out.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
+    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+  } else {
+    out.push_back(static_cast<char>(0xF0 | code >> 18));
+    out.push_back(static_cast<char>(0x80 | (code >> 12 & 0x3F)));
+    out.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
+    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+  }
+}
+
+}  // namespace tributary::utf8

@@ -1,0 +1,186 @@
+// Limits, truncation, ready ids and bad folders, over a vocabulary small enough to read.
+#include "engine/prepare/text/text_preparer.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tests/engine/prepare/text/temporary_folder.h"
+#include "tests/support/catch.h"
+
+namespace tributary {
+namespace {
+
+using nlohmann::json;
+
+// Ids: [PAD] 0, [UNK] 1, [CLS] 2, [SEP] 3, a 4, b 5, ##b 6, ab 7, ##bc 8.
+json SmallTokenizer() {
+  return {{"added_tokens", {{{"id", 3}, {"content", "[SEP]"}, {"normalized", false}, {"special", true}}}},
+          {"truncation", {{"max_length", 4}}},
+          {"padding", {{"strategy", {{"Fixed", 4}}}}},
+          {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", true}, {"strip_accents", nullptr}}},
+          {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+          {"post_processor", {{"type", "BertProcessing"}, {"cls", {"[CLS]", 2}}, {"sep", {"[SEP]", 3}}}},
+          {"model",
+           {{"type", "WordPiece"},
+            {"unk_token", "[UNK]"},
+            {"continuing_subword_prefix", "##"},
+            {"max_input_chars_per_word", 8},
+            {"vocab",
+             {{"[PAD]", 0},
+              {"[UNK]", 1},
+              {"[CLS]", 2},
+              {"[SEP]", 3},
+              {"a", 4},
+              {"b", 5},
+              {"##b", 6},
+              {"ab", 7},
+              {"##bc", 8}}}}}};
+}
+
+absl::StatusOr<std::unique_ptr<WordPieceTextPreparer>> Load(const json& tokenizer, size_t max_tokens = 0) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer.json", tokenizer.dump());
+  folder.Write("sentence_bert_config.json", R"({"max_seq_length": 6})");
+  return LoadTextPreparer(folder.path(), max_tokens);
+}
+
+std::unique_ptr<WordPieceTextPreparer> Small() {
+  auto preparer = Load(SmallTokenizer());
+  REQUIRE(preparer.ok());
+  return *std::move(preparer);
+}
+
+absl::StatusOr<TokenSequence> Prepare(const TextPreparer& preparer, std::string_view text,
+                                      Truncation truncation = Truncation::kEnd) {
+  return preparer.Prepare({.text = text, .token_ids = {}}, truncation);
+}
+
+bool Contains(const absl::Status& status, const std::string& what) {
+  INFO(status.ToString());
+  return std::string(status.message()).find(what) != std::string::npos;
+}
+
+TEST_CASE("Words are cut into the longest pieces; a word with a part that is no piece is unknown as a whole") {
+  const auto preparer = Small();
+  CHECK(Prepare(*preparer, "AB abbc")->ids == std::vector<int32_t>{2, 7, 7, 8, 3});
+  CHECK(Prepare(*preparer, "abx a")->ids == std::vector<int32_t>{2, 1, 4, 3});
+  CHECK(Prepare(*preparer, "bbbbbbbb")->truncated);
+  CHECK(Prepare(*preparer, "bbbbbbbbb")->ids == std::vector<int32_t>{2, 1, 3});
+}
+
+TEST_CASE("The limit is max_seq_length, not the truncation and padding of tokenizer.json") {
+  const auto preparer = Small();
+  CHECK(preparer->max_tokens() == 6);
+  CHECK(Prepare(*preparer, "a")->ids.size() == 3);
+  const auto full = Prepare(*preparer, "a b a b");
+  CHECK(full->ids == std::vector<int32_t>{2, 4, 5, 4, 5, 3});
+  CHECK_FALSE(full->truncated);
+}
+
+TEST_CASE("A longer text is cut at its end or its start, or refused with its length and the limit") {
+  const auto preparer = Small();
+  const auto end = Prepare(*preparer, "a b a b b", Truncation::kEnd);
+  CHECK(end->ids == std::vector<int32_t>{2, 4, 5, 4, 5, 3});
+  CHECK(end->truncated);
+  const auto start = Prepare(*preparer, "a b a b b", Truncation::kStart);
+  CHECK(start->ids == std::vector<int32_t>{2, 5, 4, 5, 5, 3});
+  CHECK(start->truncated);
+  const auto none = Prepare(*preparer, "a b a b b", Truncation::kNone);
+  CHECK(absl::IsInvalidArgument(none.status()));
+  CHECK(Contains(none.status(), "7 tokens, the limit is 6"));
+}
+
+TEST_CASE("max_tokens lowers the folder's limit, never raises it, and must leave room for text") {
+  CHECK((*Load(SmallTokenizer(), 4))->max_tokens() == 4);
+  CHECK((*Load(SmallTokenizer(), 400))->max_tokens() == 6);
+  CHECK(absl::IsInvalidArgument(Load(SmallTokenizer(), 2).status()));
+}
+
+TEST_CASE("Ready ids pass as they are; none, too many or one outside the vocabulary is refused with its place") {
+  const auto preparer = Small();
+  REQUIRE(preparer->vocabulary_size() == 9);
+  const auto prepare = [&](const std::vector<int32_t>& ids) {
+    return preparer->Prepare({.text = {}, .token_ids = ids}, Truncation::kEnd);
+  };
+  CHECK(prepare({8, 0, 4})->ids == std::vector<int32_t>{8, 0, 4});
+  CHECK(absl::IsInvalidArgument(prepare({}).status()));
+  CHECK(Contains(prepare({4, 9}).status(), "token_ids[1] is 9, must be in [0, 9)"));
+  CHECK(Contains(prepare({-1}).status(), "token_ids[0] is -1"));
+  CHECK(Contains(prepare({4, 4, 4, 4, 4, 4, 4}).status(), "7 ids, the limit is 6"));
+}
+
+TEST_CASE("Text that is not UTF-8 is refused with the offset of the first bad byte") {
+  const auto preparer = Small();
+  for (const char* bad :
+       {"abcdefgh\x80", "abcdefgh\xC0\xAF", "abcdefgh\xC3", "abcdefgh\xE0\x80\x80", "abcdefgh\xED\xA0\x80",
+        "abcdefgh\xF0\x8F\xBF\xBF", "abcdefgh\xF4\x90\x80\x80", "abcdefgh\xFF", "abcdefgh\xE4\xB8"}) {
+    const auto tokens = Prepare(*preparer, bad);
+    CHECK(absl::IsInvalidArgument(tokens.status()));
+    CHECK(Contains(tokens.status(), "at byte 8"));
+  }
+  CHECK(Prepare(*preparer, "\xF4\x8F\xBF\xBF\xEE\x80\x80\xED\x9F\xBF").ok());
+}
+
+TEST_CASE("Special tokens in the text are themselves, whatever surrounds them") {
+  const auto preparer = Small();
+  CHECK(Prepare(*preparer, "a[SEP]b")->ids == std::vector<int32_t>{2, 4, 3, 5, 3});
+  CHECK(Prepare(*preparer, "[sep]")->ids == std::vector<int32_t>{2, 1, 1, 1, 3});
+}
+
+TEST_CASE("A part that is not supported is a load error that names it") {
+  const auto refuses = [](const char* part, const json& value, const std::string& what) {
+    json tokenizer = SmallTokenizer();
+    tokenizer[json::json_pointer(part)] = value;
+    const auto preparer = Load(tokenizer);
+    CHECK(absl::IsFailedPrecondition(preparer.status()));
+    CHECK(Contains(preparer.status(), what));
+  };
+  refuses("/normalizer/type", "NFKC", "normalizer 'NFKC'");
+  refuses("/normalizer", nullptr, "normalizer 'null'");
+  refuses("/pre_tokenizer/type", "Metaspace", "pre_tokenizer 'Metaspace'");
+  refuses("/model/type", "BPE", "model 'BPE'");
+  refuses("/post_processor/type", "RobertaProcessing", "post_processor 'RobertaProcessing'");
+  refuses("/added_tokens/0/normalized", true, "'[SEP]' with normalized");
+  refuses("/added_tokens/0/single_word", true, "'[SEP]' with single_word");
+  refuses("/model/unk_token", "<unk>", "'<unk>' is not in the vocabulary");
+  refuses("/model/vocab", 5, "broken");
+  refuses("/model/vocab/a", -4, "negative");
+}
+
+TEST_CASE("A folder without a tokeniser, with broken JSON, or without a length limit says so") {
+  const TemporaryFolder folder;
+  CHECK(absl::IsNotFound(LoadTextPreparer(folder.path(), 0).status()));
+  folder.Write("tokenizer.json", "{\"model\": ");
+  CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "tokenizer.json is no JSON object"));
+  folder.Write("tokenizer.json", SmallTokenizer().dump());
+  CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "no length limit"));
+  folder.Write("tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656})");
+  folder.Write("config.json", R"({"max_position_embeddings": 5, "vocab_size": 12})");
+  const auto preparer = LoadTextPreparer(folder.path(), 0);
+  REQUIRE(preparer.ok());
+  CHECK((*preparer)->max_tokens() == 5);
+  CHECK((*preparer)->vocabulary_size() == 12);
+  folder.Write("config.json", R"({"max_position_embeddings": 5, "vocab_size": 8})");
+  CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "vocab_size 8 is less than the tokeniser's 9"));
+}
+
+TEST_CASE("One preparer serves many threads at once") {
+  const auto preparer = Small();
+  const auto expected = Prepare(*preparer, "ab abbc")->ids;
+  std::vector<size_t> wrong(4);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& count : wrong) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 500; ++i) count += Prepare(*preparer, "ab abbc")->ids == expected ? 0 : 1;
+      });
+    }
+  }
+  CHECK(wrong == std::vector<size_t>(4, 0));
+}
+
+}  // namespace
+}  // namespace tributary
