@@ -67,16 +67,16 @@ class Lane {
 
     Batch batch;
     StagedBatch staged;
-    TimePoint handed_at{};
-    TimePoint started_at{};
-    TimePoint ended_at{};
+    TimePoint handed_at;
+    TimePoint started_at;
+    TimePoint ended_at;
     bool running = false;
     absl::Status enqueue_status;  // of the lane thread
     absl::Status status;          // of the stream's thread
   };
   struct Handed {
     Batch batch;
-    TimePoint at{};
+    TimePoint at;
   };
 
   explicit Lane(LaneParts parts);
