@@ -13,8 +13,7 @@ from pathlib import Path
 import grpc
 from tributary.v1 import embedding_service_pb2 as pb
 
-# photo -> the caption that has to be nearest to it. The astronaut's is not checked: no class of ImageNet, from which the
-# image model knows the world, is close to it.
+# photo -> the caption that has to be nearest to it. The astronaut's is not checked: the image model does not know any.
 CHECKED = {"chelsea.png": "a cat looking at the camera", "coffee.png": "a cup of coffee on a saucer",
            "rocket.jpg": "a rocket on its launch pad"}
 PHOTOS = ("chelsea.png", "coffee.png", "rocket.jpg", "astronaut.png")
@@ -145,6 +144,7 @@ def main():
             photos[name] = results[0].embeddings.image.float32
         print(f"{len(photos)} photos, one EmbedImage call each:\n")
         nearest = nearest_captions(captions, photos, photo_times)
+        print("\n  (No class of ImageNet, from which the image model knows the world, is close to an astronaut.)")
 
         # One pair that belongs together and one that does not.
         pairs = [("chelsea.png", CHECKED["chelsea.png"]), ("rocket.jpg", CHECKED["coffee.png"])]

@@ -1,0 +1,96 @@
+"""The quickstart's server and client, without its set-up and build: the real program, the default config and models."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPS = Path(os.environ["TRIBUTARY_DEPS"])
+# Loading under a sanitizer on a busy machine takes long; a test that waits this long has failed anyway.
+START_SECONDS = 200
+
+
+class Server:
+    """A running server on ports the system picks."""
+
+    def __init__(self, program, folder):
+        ports = folder / "ports"
+        self.log = folder / "log"
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [program, "--config", ROOT / "config" / "tributary.yaml", "--listen", "127.0.0.1:0",
+                 "--metrics-listen", "127.0.0.1:0", "--port-file", ports],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        self.ports = {}
+        deadline = time.monotonic() + START_SECONDS
+        # The file appears once the server is ready; asked for often, as there is nothing to be told by.
+        while not self.ports:
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"the server did not start:\n{self.log.read_text()}")
+            time.sleep(0.05)
+            if ports.exists():
+                lines = ports.read_text().splitlines()
+                self.ports = dict(line.split("=") for line in lines)
+        self.address = f"127.0.0.1:{self.ports['grpc_port']}"
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+class QuickstartTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        stubs = self.folder / "stubs"
+        stubs.mkdir()
+        protos = DEPS / "protos"
+        subprocess.run([os.environ["TRIBUTARY_PROTOC"], f"--proto_path={ROOT / 'proto'}", f"--proto_path={protos}",
+                        f"--python_out={stubs}", ROOT / "proto/tributary/v1/embedding_service.proto",
+                        protos / "google/rpc/status.proto"], check=True)
+
+    def start(self, program):
+        server = Server(program, self.folder)
+        self.addCleanup(server.process.wait)
+        self.addCleanup(server.process.kill)
+        return server
+
+    def client(self, server):
+        return subprocess.run([DEPS / "python/bin/python", ROOT / "scripts/lib/quickstart_client.py", server.address,
+                               DEPS / "photos"], env={**os.environ, "PYTHONPATH": str(self.folder / "stubs"),
+                                                      "PYTHONDONTWRITEBYTECODE": "1"},
+                              capture_output=True, text=True, check=False)
+
+    def test_each_photo_is_nearest_to_its_own_caption_and_the_server_ends_cleanly(self):
+        server = self.start(os.environ["TRIBUTARY_SERVER"])
+        health = subprocess.run([os.environ["TRIBUTARY_SERVER"], "--check-health", server.address],
+                                capture_output=True, text=True, check=False)
+        self.assertEqual((health.returncode, health.stdout), (0, "SERVING\n"))
+
+        done = self.client(server)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for photo, caption in (("chelsea.png", "a cat looking at the camera"),
+                               ("coffee.png", "a cup of coffee on a saucer"), ("rocket.jpg", "a rocket on its launch pad")):
+            self.assertRegex(done.stdout, rf"(?m)^  {photo} +{caption} ")
+
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['metrics_port']}/metrics", timeout=30) as answer:
+            self.assertIn("tributary_", answer.read().decode())
+        self.assertEqual(server.stop(), 0, server.log.read_text())
+
+    def test_vectors_that_mean_nothing_make_the_client_fail_and_name_the_photo(self):
+        server = self.start(os.environ["TRIBUTARY_FAKE_SERVER"])
+        done = self.client(server)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, "is nearest to '.*', not to '.*'")
+        self.assertEqual(server.stop(), 0, server.log.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
