@@ -42,7 +42,8 @@ class EventPool {
     }
     cudaEvent_t event = nullptr;
     // Blocking: the reaper sleeps instead of spinning on a core that preparation could use.
-    if (absl::Status s = FromCuda(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "cudaEventCreate"); !s.ok()) {
+    if (absl::Status s = FromCuda(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "cudaEventCreate");
+        !s.ok()) {
       return s;
     }
     return event;
@@ -57,8 +58,9 @@ class EventPool {
   std::vector<cudaEvent_t> free_;
 };
 
-// Turns events into moments of the host's clock. The GPU's own interval between two neighbouring events is exact to about
-// half a microsecond; a sum of intervals would drift, so a pause re-anchors it and it never runs ahead of the host.
+// Turns events into moments of the host's clock. The GPU's own interval between two neighbouring events is exact to
+// about half a microsecond; a sum of intervals would drift, so a pause re-anchors it and it never runs ahead of the
+// host.
 class EventClock {
  public:
   explicit EventClock(Clock* clock) : clock_(clock) {}
@@ -178,13 +180,13 @@ class CudaStream final : public DeviceStream {
   Clock* const clock_;
   const c10::cuda::CUDAStream stream_;
   EventPool events_;
-  EventClock event_clock_;     // reaper thread only
-  absl::Status first_error_;   // lane thread only: since the last Record
+  EventClock event_clock_;    // reaper thread only
+  absl::Status first_error_;  // lane thread only: since the last Record
   std::mutex mutex_;
   std::condition_variable pending_;
-  std::deque<Mark> queue_;     // bounded by the lane: a few events a slot
+  std::deque<Mark> queue_;  // bounded by the lane: a few events a slot
   bool closed_ = false;
-  WorkerThread reaper_;        // last: uses everything above
+  WorkerThread reaper_;  // last: uses everything above
 };
 
 class CudaDevice final : public Device {
@@ -197,7 +199,8 @@ class CudaDevice final : public Device {
   absl::StatusOr<DeviceBuffer> AllocatePinned(size_t bytes) override {
     c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(index_));
     void* data = nullptr;
-    if (absl::Status s = FromCuda(cudaHostAlloc(&data, bytes, cudaHostAllocDefault), "cudaHostAlloc"); !s.ok()) return s;
+    if (absl::Status s = FromCuda(cudaHostAlloc(&data, bytes, cudaHostAllocDefault), "cudaHostAlloc"); !s.ok())
+      return s;
     return DeviceBuffer{{static_cast<std::byte*>(data), [](std::byte* p) { cudaFreeHost(p); }}, bytes};
   }
 

@@ -13,7 +13,8 @@ namespace tributary {
 int CudaDeviceCount();
 
 // Who calls it: engine/libtorch/engine_factory. What it feeds: engine/lane.
-// Errors: UNAVAILABLE where there is no such GPU. A CUDA error is sticky: from then on every event of the device's streams
+// Errors: UNAVAILABLE where there is no such GPU. A CUDA error is sticky: from then on every event of the device's
+// streams
 //   carries INTERNAL with the library's words.
 // Source: CUDA runtime API, "Stream Management", "Event Management"; c10/cuda/CUDAStream.h.
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(int index, Clock* clock);
