@@ -87,6 +87,7 @@ class Table {
   void Flag(std::string key, bool* value) {
     Add({.key = std::move(key),
          .type = "true/false",
+         .range = "",
          .set =
              [=](const std::string& text) {
                if (text != "true" && text != "false") return Expected("true or false", text);
@@ -99,6 +100,7 @@ class Table {
   void Text(std::string key, std::string* value) {
     Add({.key = std::move(key),
          .type = "text",
+         .range = "",
          .set =
              [=](const std::string& text) {
                *value = text;

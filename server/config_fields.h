@@ -13,14 +13,14 @@
 namespace tributary {
 
 struct ConfigField {
-  std::string key = {};    // "schedule.text.weight"; of a model, without its prefix: "text.dtype"
-  std::string type = {};   // "integer", "number", "true/false", "text", "path", "list of integers"
-  std::string range = {};  // "1..1024", "auto, fp32"; empty: any
+  std::string key;    // "schedule.text.weight"; of a model, without its prefix: "text.dtype"
+  std::string type;   // "integer", "number", "true/false", "text", "path", "list of integers"
+  std::string range;  // "1..1024", "auto, fp32"; empty: any
   bool is_path = false;
   bool is_list = false;
   // The message says what was expected and what was found; the caller adds where.
-  std::function<absl::Status(const std::string& text)> set = {};
-  std::function<std::string()> print = {};
+  std::function<absl::Status(const std::string& text)> set;
+  std::function<std::string()> print;
 };
 
 // Bound to `config`, which must outlive them. All keys but those of models.

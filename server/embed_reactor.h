@@ -62,8 +62,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
     }
     request.options.deadline = deadline_;
     request.cancel = cancel_;
-    return environment_.engine->Submit(std::move(request),
-                                       [this](EmbedResponse response) { Answer(std::move(response)); });
+    return environment_.engine->Submit(std::move(request), [this](const EmbedResponse& response) { Answer(response); });
   }
 
   void Answer(const EmbedResponse& response) {

@@ -27,7 +27,7 @@ class ErrorLog {
   const size_t max_per_second_;
   const Sink sink_;
   Mutex mutex_;
-  TimePoint second_begin_ TRIBUTARY_GUARDED_BY(mutex_){};
+  TimePoint second_begin_ TRIBUTARY_GUARDED_BY(mutex_);
   size_t in_second_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
   size_t left_out_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
 };

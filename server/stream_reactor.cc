@@ -50,9 +50,9 @@ absl::Status StreamReactor::Submit(uint64_t id, std::shared_ptr<const v1::EmbedS
   EmbedRequest request = std::move(call->request);
   request.options.deadline = deadline_;
   request.cancel = cancel_;
-  return environment_.engine->Submit(std::move(request), [this, id, float16 = call->float16](EmbedResponse response) {
-    Answer(id, float16, response);
-  });
+  return environment_.engine->Submit(
+      std::move(request),
+      [this, id, float16 = call->float16](const EmbedResponse& response) { Answer(id, float16, response); });
 }
 
 void StreamReactor::Answer(uint64_t id, bool float16, const EmbedResponse& response) {
@@ -143,7 +143,7 @@ void StreamReactor::EndInput(const absl::Status& status) {
 StreamReactor::Actions StreamReactor::Next() {
   Actions actions;
   if (!writing_ && !unsent_.empty()) {
-    written_ = std::move(unsent_.front());
+    written_.Swap(&unsent_.front());
     unsent_.pop_front();
     writing_ = actions.write = true;
   }
