@@ -155,5 +155,19 @@ TEST_CASE("NVML is started once and shut down with the monitor") {
   REQUIRE(fake.initialised() == 0);
 }
 
+TEST_CASE("on a machine with a GPU the real NVML gives each value or a reason for its absence", "[gpu]") {
+  const GpuMonitor monitor(GpuMonitorOptions{});
+  if (!monitor.problem().empty()) {
+    WARN("skipped, no GPU: " << monitor.problem());
+    return;
+  }
+  const Scrape scrape(monitor);
+  const size_t gpus = scrape.count("tributary_gpu_info{");
+  REQUIRE(gpus >= 1);
+  REQUIRE(CountValues(scrape) + scrape.count("tributary_gpu_absent_info{") == 7 * gpus);
+  REQUIRE(scrape["tributary_gpu_memory_total_bytes{gpu=\"0\"}"] > 1e9);
+  REQUIRE(scrape["tributary_gpu_temperature_celsius{gpu=\"0\"}"] < 120);
+}
+
 }  // namespace
 }  // namespace tributary
