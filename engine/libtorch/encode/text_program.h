@@ -15,7 +15,7 @@ namespace tributary {
 
 struct TextProgramOptions {
   std::string dtype = "auto";
-  ProgramDevice device{};
+  ProgramDevice device = {};
   uint64_t max_batch_tokens = 0;  // 0: 512 on CPU (GEMM is at full speed there), 8192 on CUDA
   size_t max_batch_items = 256;
 };

@@ -15,7 +15,7 @@ namespace tributary {
 
 struct FusionProgramOptions {
   FusionOptions fusion;
-  ProgramDevice device{};
+  ProgramDevice device = {};
   uint32_t dimension = 0;        // D of both parts
   size_t max_batch_items = 256;  // pairs; also the budget in units
 };
