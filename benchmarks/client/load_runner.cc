@@ -1,0 +1,165 @@
+#include "benchmarks/client/load_runner.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+namespace tributary::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kHopelessLag = 2s;          // sent this late: the client cannot make this rate
+constexpr double kHeldMissedRatio = 0.01;  // more calls not sent: the rate was not held
+constexpr double kHeldLagMillis = 100;     // p99 of the send lag beyond: the rate was not held
+constexpr uint64_t kHopelessFailures = 1000;
+
+double Seconds(Nanos duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+RunSummary LoadRunner::Run(const std::function<void(const Progress&)>& progress) {
+  summary_.offered_rate = options_.rate;
+  summary_.window_seconds = Seconds(options_.duration);
+  start_ = Clock::now();
+  window_start_ = start_ + options_.warmup;
+  end_ = window_start_ + options_.duration;
+  last_answer_ = window_start_;
+  {
+    std::jthread sender([this] { options_.rate > 0 ? SendOpenLoop() : SendClosedLoop(); });
+    std::unique_lock lock(mutex_);
+    auto give_up = Clock::time_point::max();
+    auto next_report = start_ + 1s;
+    while (sending_ || in_flight_ > 0) {
+      if (!sending_) give_up = std::min(give_up, Clock::now() + options_.drain);
+      if (Clock::now() >= give_up) break;
+      over_.wait_until(lock, std::min(next_report, give_up));
+      if (Clock::now() < next_report) continue;
+      next_report = Clock::now() + 1s;
+      const Progress current = Current();
+      lock.unlock();
+      progress(current);
+      lock.lock();
+    }
+    summary_.given_up_calls = in_flight_;
+  }
+  transport_.Close();
+  std::lock_guard lock(mutex_);
+  summary_.elapsed_seconds = std::max(summary_.window_seconds, Seconds(last_answer_ - window_start_));
+  Judge();
+  return summary_;
+}
+
+void LoadRunner::SendOpenLoop() {
+  Random random(options_.seed);
+  Arrivals arrivals(options_.pattern, options_.rate, options_.seed ^ 0x5851F42D4C957F2D);
+  while (true) {
+    const Clock::time_point intended = start_ + arrivals.Next();
+    if (intended >= end_) break;
+    std::this_thread::sleep_until(intended);
+    const Nanos lag = Clock::now() - intended;
+    bool room = true;
+    {
+      std::lock_guard lock(mutex_);
+      if (!sending_) return;
+      room = in_flight_ < options_.max_in_flight;
+      if (Measured(intended)) {
+        ++summary_.scheduled_calls;
+        summary_.send_lag.Add(lag);
+        if (!room) ++summary_.missed_calls;
+      }
+      if (room) summary_.max_in_flight = std::max<uint64_t>(summary_.max_in_flight, ++in_flight_);
+    }
+    if (room) SendOne(random, intended);
+    if (lag > kHopelessLag) {
+      std::lock_guard lock(mutex_);
+      StopSending("calls were sent over 2 s late: this client cannot make the rate");
+      return;
+    }
+  }
+  std::lock_guard lock(mutex_);
+  StopSending("");
+}
+
+// Answers free a slot; this thread sends again, so a call never runs in the reaction of another.
+void LoadRunner::SendClosedLoop() {
+  Random random(options_.seed);
+  std::unique_lock lock(mutex_);
+  free_slots_ = options_.concurrency;
+  while (sending_) {
+    slot_free_.wait_until(lock, end_, [&] { return free_slots_ > 0 || !sending_; });
+    const Clock::time_point now = Clock::now();
+    if (now >= end_) StopSending("");
+    if (!sending_) return;
+    if (free_slots_ == 0) continue;
+    --free_slots_;
+    summary_.max_in_flight = std::max<uint64_t>(summary_.max_in_flight, ++in_flight_);
+    if (Measured(now)) ++summary_.scheduled_calls;
+    lock.unlock();
+    SendOne(random, now);
+    lock.lock();
+  }
+}
+
+void LoadRunner::SendOne(Random& random, Clock::time_point intended) {
+  const Kind kind = options_.mix.Draw(random);
+  transport_.Send(kind, random() >> 1,
+                  [this, kind, intended](const Outcome& outcome) { OnAnswer(kind, intended, outcome); });
+}
+
+void LoadRunner::OnAnswer(Kind kind, Clock::time_point intended, const Outcome& outcome) {
+  const Clock::time_point now = Clock::now();
+  std::lock_guard lock(mutex_);
+  --in_flight_;
+  ++free_slots_;
+  if (Measured(intended)) {
+    summary_.kinds[static_cast<size_t>(kind)].Add(outcome, now - intended, options_.slo);
+    last_answer_ = std::max(last_answer_, now);
+  }
+  failed_in_a_row_ = outcome.ok_inputs > 0 ? 0 : failed_in_a_row_ + 1;
+  if (failed_in_a_row_ == kHopelessFailures && sending_) {
+    StopSending("1000 calls in a row failed with " +
+                (outcome.errors.empty() ? std::string("no answer") : outcome.errors.begin()->first));
+  }
+  slot_free_.notify_one();
+  if (in_flight_ == 0 && !sending_) over_.notify_one();
+}
+
+Progress LoadRunner::Current() const {
+  const KindCounts total = summary_.Total();
+  const Clock::time_point now = Clock::now();
+  return {.seconds = Seconds(now - start_),
+          .warming_up = now < window_start_,
+          .answered = total.calls,
+          .error_inputs = total.error_inputs(),
+          .missed = summary_.missed_calls,
+          .in_flight = in_flight_,
+          .p50_ms = total.latency.PercentileMillis(0.5),
+          .p99_ms = total.latency.PercentileMillis(0.99)};
+}
+
+void LoadRunner::StopSending(std::string not_held) {
+  sending_ = false;
+  if (summary_.not_held.empty()) summary_.not_held = std::move(not_held);
+  slot_free_.notify_one();
+  over_.notify_one();
+}
+
+// Under mutex_.
+void LoadRunner::Judge() {
+  if (!summary_.not_held.empty() || options_.rate == 0) return;
+  const auto values = summary_.Values();
+  char why[160];
+  if (values.at("missed_ratio") > kHeldMissedRatio) {
+    std::snprintf(why, sizeof(why), "%.1f %% of the calls were not sent: max_in_flight %zu was reached",
+                  100 * values.at("missed_ratio"), options_.max_in_flight);
+    summary_.not_held = why;
+  } else if (values.at("send_lag_p99_ms") > kHeldLagMillis) {
+    std::snprintf(why, sizeof(why), "calls were sent late: p99 of the lag is %.0f ms, the bound %.0f ms",
+                  values.at("send_lag_p99_ms"), kHeldLagMillis);
+    summary_.not_held = why;
+  }
+}
+
+}  // namespace tributary::bench

@@ -1,0 +1,112 @@
+// Unary calls through gRPC's callback API.
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <unordered_set>
+
+#include "benchmarks/client/transport.h"
+#include "tributary/v1/embedding_service.grpc.pb.h"
+
+namespace tributary::bench {
+namespace {
+
+class UnaryTransport final : public Transport {
+ public:
+  UnaryTransport(std::shared_ptr<grpc::Channel> channel, const Requests& requests, std::chrono::milliseconds deadline)
+      : stub_(v1::EmbeddingService::NewStub(std::move(channel))), requests_(requests), deadline_(deadline) {}
+  ~UnaryTransport() override { Close(); }
+
+  void Send(Kind kind, size_t index, Done done) override {
+    auto owned = std::make_unique<Call>();
+    Call* const call = owned.get();
+    call->done = std::move(done);
+    if (deadline_.count() > 0) call->context.set_deadline(std::chrono::system_clock::now() + deadline_);
+    {
+      std::lock_guard lock(mutex_);
+      calls_.insert(call);
+    }
+    owned.release();  // Finish takes it back
+    auto* const async = stub_->async();
+    switch (kind) {
+      case Kind::kText: {
+        const auto& request = requests_.text(index);
+        Start(call, request.texts_size(),
+              [&](auto f) { async->EmbedText(&call->context, &request, &call->response, f); });
+        break;
+      }
+      case Kind::kImage: {
+        const auto& request = requests_.image(index);
+        Start(call, request.images_size(),
+              [&](auto f) { async->EmbedImage(&call->context, &request, &call->response, f); });
+        break;
+      }
+      case Kind::kPair: {
+        const auto& request = requests_.pair(index);
+        Start(call, request.pairs_size(),
+              [&](auto f) { async->EmbedPair(&call->context, &request, &call->response, f); });
+        break;
+      }
+    }
+  }
+
+  void Close() override {
+    std::unique_lock lock(mutex_);
+    for (Call* call : calls_) call->context.TryCancel();
+    idle_.wait(lock, [&] { return calls_.empty(); });
+  }
+
+ private:
+  struct Call {
+    grpc::ClientContext context;
+    v1::EmbedResponse response;
+    Done done;
+  };
+
+  template <typename StartRpc>
+  void Start(Call* call, int inputs, const StartRpc& start) {
+    start([this, call, inputs](const grpc::Status& status) { Finish(call, inputs, status); });
+  }
+
+  void Finish(Call* call, int inputs, const grpc::Status& status) {
+    const std::unique_ptr<Call> owned(call);
+    Outcome outcome;
+    if (!status.ok()) outcome.errors[CodeName(status.error_code())] += static_cast<uint64_t>(inputs);
+    for (const auto& result : call->response.results()) {
+      if (result.has_error()) {
+        ++outcome.errors[CodeName(result.error().code())];
+      } else {
+        ++outcome.ok_inputs;
+        outcome.tokens += result.token_count();
+      }
+    }
+    call->done(outcome);
+    std::lock_guard lock(mutex_);
+    calls_.erase(call);
+    if (calls_.empty()) idle_.notify_all();
+  }
+
+  const std::unique_ptr<v1::EmbeddingService::Stub> stub_;
+  const Requests& requests_;
+  const std::chrono::milliseconds deadline_;
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  std::unordered_set<Call*> calls_;  // in flight, owned
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeUnaryTransport(std::shared_ptr<grpc::Channel> channel, const Requests& requests,
+                                              std::chrono::milliseconds deadline) {
+  return std::make_unique<UnaryTransport>(std::move(channel), requests, deadline);
+}
+
+std::string CodeName(int code) {
+  static constexpr const char* kNames[] = {
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
+  return code >= 0 && code < static_cast<int>(std::size(kNames)) ? kNames[code] : "CODE_" + std::to_string(code);
+}
+
+}  // namespace tributary::bench
