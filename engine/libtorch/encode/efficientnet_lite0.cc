@@ -1,6 +1,5 @@
 #include "engine/libtorch/encode/efficientnet_lite0.h"
 
-#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/libtorch/device/torch_device.h"
+#include "engine/libtorch/encode/efficientnet_pixels.h"
 
 namespace tributary {
 namespace {
@@ -16,9 +16,6 @@ constexpr int64_t kStemChannels = 32;
 constexpr int64_t kHeadChannels = 1280;
 // The stem sees one row and column of padding at the bottom and right: 3x3, stride 2, "same".
 constexpr int64_t kPaddedSize = EfficientNetLite0::kImageSize + 1;
-// What the reference makes of a pixel: (x - 127) / 128, exact in every compute type.
-constexpr double kPixelMean = 127;
-constexpr double kPixelScale = 128;
 
 // Stages of equal blocks; the first block of a stage has its stride and changes the width.
 struct BlockGroup {
@@ -107,11 +104,7 @@ absl::StatusOr<EfficientNetLite0> EfficientNetLite0::Load(const SafetensorsWeigh
 }
 
 at::Tensor EfficientNetLite0::Forward(const at::Tensor& images) const {
-  // The padding starts as the pixel mean, so that it is zero after the same arithmetic as the pixels'.
-  at::Tensor x = at::full({images.size(0), kPaddedSize, kPaddedSize, 3}, kPixelMean, images.options().dtype(type_));
-  x.slice(1, 0, kImageSize).slice(2, 0, kImageSize).copy_(images);
-  x = x.sub_(kPixelMean).div_(kPixelScale).permute({0, 3, 1, 2});  // NCHW in name, channels_last in memory
-  x = stem_.ForwardRelu6(x);
+  at::Tensor x = stem_.ForwardRelu6(EfficientNetPixels(images, kPaddedSize, type_));
   for (const Block& block : blocks_) {
     const at::Tensor wide = block.expand ? block.expand->ForwardRelu6(x) : x;
     const at::Tensor filtered = block.depthwise.ForwardRelu6(wide);
