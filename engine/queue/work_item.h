@@ -40,12 +40,12 @@ using Prepared = std::variant<std::monostate, TokenSequence, PixelBlock, FusionP
 
 // Moments of an item's way; the epoch value: not reached.
 struct ItemTimes {
-  TimePoint admitted{};
-  TimePoint prepare_start{};
-  TimePoint queued{};
-  TimePoint batched{};
-  TimePoint compute_start{};
-  TimePoint compute_end{};
+  TimePoint admitted;
+  TimePoint prepare_start;
+  TimePoint queued;
+  TimePoint batched;
+  TimePoint compute_start;
+  TimePoint compute_end;
 };
 
 class WorkItem;

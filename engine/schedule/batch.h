@@ -15,7 +15,7 @@ struct Batch {
   std::vector<WorkItemPtr> items;      // never empty; most urgent first
   uint64_t useful_units = 0;           // sum of the items' units
   Duration predicted_time{0};          // by the cost model
-  TimePoint formed_at{};
+  TimePoint formed_at;
 };
 
 // What a lane reports when a batch has left it; its items have been completed before.
