@@ -60,6 +60,11 @@ TEST_CASE("A closed loop keeps its calls open, and every call is answered and co
   RunOptions options = Options("text=2,image=1,pair=1");
   options.concurrency = 4;
 
+  engine.Hold();
+  std::jthread release([&] {
+    engine.WaitUntilSubmitted(4);
+    engine.Release();
+  });
   const RunSummary summary = LoadRunner(transport.get(), options).Run(Quiet);
 
   const KindCounts total = summary.Total();
@@ -160,6 +165,11 @@ TEST_CASE("One stream carries many inputs at once, every one answered") {
   RunOptions options = Options("text=2,image=1,pair=1");
   options.concurrency = 16;
 
+  engine.Hold();
+  std::jthread release([&] {
+    engine.WaitUntilSubmitted(16);
+    engine.Release();
+  });
   const RunSummary summary = LoadRunner(transport.get(), options).Run(Quiet);
 
   CHECK(summary.max_in_flight == 16);
@@ -220,7 +230,8 @@ TEST_CASE("The program writes what it measured as JSON and ends with 0, 1 (--fai
   const std::string path = folder.path() + "/result.json";
 
   CHECK(RunProgram(server,
-                   "--rate=50 --mix=text=1,image=1 --image-sizes=32x32 --batch=2 --commit=abc --json=" + path) == 0);
+                   "--rate=50 --slo=10000 --mix=text=1,image=1 --image-sizes=32x32 --batch=2 --commit=abc --json=" +
+                       path) == 0);
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file);
   CHECK(json["schema"] == 1);
