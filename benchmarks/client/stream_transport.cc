@@ -39,19 +39,17 @@ class StreamTransport final : public Transport,
         *message.mutable_options() = requests_.pair(index).options();
         break;
     }
-    const grpc::Status* broken = nullptr;
     {
       std::lock_guard lock(mutex_);
-      if (finished_) {
-        broken = &status_;
-      } else {
+      if (!finished_) {
         message.set_id(++last_id_);
         in_flight_.emplace(last_id_, std::move(done));
         to_write_.push_back(std::move(message));
         WriteNext();
+        return;
       }
     }
-    if (broken != nullptr) done(Failed(*broken));
+    done(Failed(status_));  // does not change any more
   }
 
   void Close() override {

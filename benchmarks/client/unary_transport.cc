@@ -17,15 +17,13 @@ class UnaryTransport final : public Transport {
   ~UnaryTransport() override { Close(); }
 
   void Send(Kind kind, size_t index, Done done) override {
-    auto owned = std::make_unique<Call>();
-    Call* const call = owned.get();
+    Call* const call = std::make_unique<Call>().release();  // Finish takes it back
     call->done = std::move(done);
     if (deadline_.count() > 0) call->context.set_deadline(std::chrono::system_clock::now() + deadline_);
     {
       std::lock_guard lock(mutex_);
       calls_.insert(call);
     }
-    owned.release();  // Finish takes it back
     auto* const async = stub_->async();
     switch (kind) {
       case Kind::kText: {

@@ -62,8 +62,8 @@ CharTable::CharTable(const NormaliserOptions& options) {
   if (options.clean_text) set(unicode::Removed(), Kind::kNothing);
 
   std::map<std::string_view, uint32_t> known;  // bytes of a page -> its offset
-  entries_.reserve(kPageSize * 512);
-  for (uint32_t page = 0; page < kPageCount; ++page) {
+  entries_.reserve(size_t{kPageSize} * 512);
+  for (size_t page = 0; page < kPageCount; ++page) {
     const Entry* const first = &all[page * kPageSize];
     const std::string_view bytes(reinterpret_cast<const char*>(first), kPageSize * sizeof(Entry));
     const auto [found, is_new] = known.emplace(bytes, static_cast<uint32_t>(entries_.size()));
