@@ -1,5 +1,5 @@
-// Every option of the engine, with defaults. server/server_config fills them from YAML and flags; config/README.md lists
-// the keys. Validate() names the key that is wrong, as it is written in YAML.
+// Every option of the engine, with defaults. server/server_config fills them from YAML and flags; config/README.md
+// lists the keys. Validate() names the key that is wrong, as it is written in YAML.
 #pragma once
 
 #include <array>
@@ -15,17 +15,17 @@ namespace tributary {
 
 // Limits on what is in flight: from admission until the completion has run. Beyond: RESOURCE_EXHAUSTED.
 struct AdmissionOptions {
-  size_t max_items = 16384;                    // items of all modalities (a pair counts three: text, image, fusion)
-  size_t max_bytes = size_t{512} << 20;        // input bytes
+  size_t max_items = 16384;              // items of all modalities (a pair counts three: text, image, fusion)
+  size_t max_bytes = size_t{512} << 20;  // input bytes
   std::array<size_t, kModalityCount> max_modality_items = {8192, 1024, 1024};  // index: Modality
-  size_t max_inputs_per_call = 1024;           // INVALID_ARGUMENT beyond
+  size_t max_inputs_per_call = 1024;                                           // INVALID_ARGUMENT beyond
 };
 
 // Limits of one input. Beyond: INVALID_ARGUMENT for that item.
 struct InputLimits {
   size_t max_text_bytes = size_t{1} << 20;
-  size_t max_text_tokens = 65536;              // ready token ids of one text
-  size_t max_image_bytes = size_t{16} << 20;   // encoded or raw
+  size_t max_text_tokens = 65536;                  // ready token ids of one text
+  size_t max_image_bytes = size_t{16} << 20;       // encoded or raw
   uint64_t max_image_pixels = uint64_t{40} << 20;  // width x height, read from the header before decoding
 };
 
@@ -35,40 +35,41 @@ struct PrepareOptions {
 
 // Batches of one modality.
 struct BatchOptions {
-  uint64_t max_units = 0;            // tokens (text), pixels (image), pairs (fusion); 0: the encoder's own default
+  uint64_t max_units = 0;  // tokens (text), pixels (image), pairs (fusion); 0: the encoder's own default
   size_t max_items = 256;
-  double weight = 1.0;               // share of device time when modalities compete; > 0
-  Duration max_wait{0};              // a policy: hold a batch that is not full this long; 0: never wait while a lane is free
-  Duration max_batch_time = std::chrono::milliseconds(100);  // by the cost model; a batch is cut to it (one item always fits)
+  double weight = 1.0;   // share of device time when modalities compete; > 0
+  Duration max_wait{0};  // a policy: hold a batch that is not full this long; 0: never wait while a lane is free
+  Duration max_batch_time =
+      std::chrono::milliseconds(100);  // by the cost model; a batch is cut to it (one item always fits)
 };
 
 struct ScheduleOptions {
   std::array<BatchOptions, kModalityCount> modalities;  // index: Modality
-  bool drop_late = true;             // give up items the cost model says cannot make their deadline
-  size_t bulk_every = 8;             // interactive before bulk, but at least every n-th batch starts with waiting bulk work
+  bool drop_late = true;                                // give up items the cost model says cannot make their deadline
+  size_t bulk_every = 8;  // interactive before bulk, but at least every n-th batch starts with waiting bulk work
 };
 
 inline constexpr size_t kMaxLanes = 1024;
 
 struct LaneOptions {
-  std::string device = "auto";       // "auto", "cpu", "cuda", "cuda:N"; auto: cuda where there is one, else cpu
-  size_t count = 0;                  // lanes, at most kMaxLanes; 0: cpu: one per CPU of the cgroup's limit; cuda: 2
-  size_t slots = 0;                  // staging slots a lane; 0: 2 on cpu, 3 on cuda
-  std::vector<int> cpu_affinity;     // cpu lanes: lane i runs on cpu_affinity[i % size]; empty: not pinned
+  std::string device = "auto";    // "auto", "cpu", "cuda", "cuda:N"; auto: cuda where there is one, else cpu
+  size_t count = 0;               // lanes, at most kMaxLanes; 0: cpu: one per CPU of the cgroup's limit; cuda: 2
+  size_t slots = 0;               // staging slots a lane; 0: 2 on cpu, 3 on cuda
+  std::vector<int> cpu_affinity;  // cpu lanes: lane i runs on cpu_affinity[i % size]; empty: not pinned
 };
 
 struct TextModelOptions {
-  std::string folder;                // hub folder; empty: the model serves no text
-  std::string dtype = "auto";        // auto, fp32, bf16, fp16
-  size_t max_tokens = 0;             // 0: what the folder says; never more than that
+  std::string folder;          // hub folder; empty: the model serves no text
+  std::string dtype = "auto";  // auto, fp32, bf16, fp16
+  size_t max_tokens = 0;       // 0: what the folder says; never more than that
 };
 
 struct ImageModelOptions {
-  std::string folder;                // folder with model.safetensors of EfficientNet-Lite0; empty: no images
+  std::string folder;  // folder with model.safetensors of EfficientNet-Lite0; empty: no images
   std::string dtype = "auto";
-  std::string labels;                // text file, one class name a line, in class order (ConSE)
+  std::string labels;  // text file, one class name a line, in class order (ConSE)
   std::string label_template = "a photo of a {name}";
-  size_t top_classes = 10;           // k of ConSE
+  size_t top_classes = 10;  // k of ConSE
 };
 
 struct FusionOptions {
@@ -90,8 +91,8 @@ struct EngineOptions {
   ScheduleOptions schedule;
   LaneOptions lanes;
   size_t completion_threads = 1;
-  std::string cache_folder;            // derived data (label vectors) by content hash; empty: not cached
-  std::vector<ModelOptions> models;    // the first is the default
+  std::string cache_folder;          // derived data (label vectors) by content hash; empty: not cached
+  std::vector<ModelOptions> models;  // the first is the default
 };
 
 // INVALID_ARGUMENT naming the key and the value ("schedule.text.weight must be > 0, is -1").

@@ -12,16 +12,16 @@
 namespace tributary {
 
 struct QueueSnapshot {
-  size_t depth_items = 0;        // waiting items: in the lock-free queue and in the scheduler's hands
+  size_t depth_items = 0;  // waiting items: in the lock-free queue and in the scheduler's hands
   size_t capacity_items = 0;
-  Duration oldest_age{0};        // of the longest waiting item; 0 when empty
+  Duration oldest_age{0};  // of the longest waiting item; 0 when empty
 };
 
 struct LaneSnapshot {
-  std::string device;            // "cpu", "cuda:0", "fake"
-  double busy_seconds_total = 0; // execution time of all batches, the running one included
-  Duration running_for{0};       // how long the current batch has been executing; 0 when idle
-  size_t batches_in_flight = 0;  // handed over, not yet completed
+  std::string device;             // "cpu", "cuda:0", "fake"
+  double busy_seconds_total = 0;  // execution time of all batches, the running one included
+  Duration running_for{0};        // how long the current batch has been executing; 0 when idle
+  size_t batches_in_flight = 0;   // handed over, not yet completed
 };
 
 struct EngineSnapshot {
@@ -32,7 +32,7 @@ struct EngineSnapshot {
   size_t bytes_in_flight = 0;
   size_t items_capacity = 0;
   size_t bytes_capacity = 0;
-  size_t prepare_depth_items = 0;   // waiting for a preparation worker
+  size_t prepare_depth_items = 0;  // waiting for a preparation worker
   bool draining = false;
 };
 

@@ -60,8 +60,8 @@ enum class RequestKind : uint8_t { kText, kImage, kPair };
 class CancelToken;
 
 struct EmbedOptions {
-  std::string model;               // empty: the default model
-  std::optional<bool> normalise;   // unset: what the model's own configuration says
+  std::string model;              // empty: the default model
+  std::optional<bool> normalise;  // unset: what the model's own configuration says
   Truncation truncation = Truncation::kEnd;
   Priority priority = Priority::kInteractive;
   TimePoint deadline = kNoDeadline;
@@ -89,10 +89,10 @@ struct StageTimes {
 // One input's answer. Not OK: all vectors are empty and `status` says why; neighbours are not affected.
 struct EmbedResult {
   absl::Status status;
-  std::vector<float> text;    // f32 [D]; empty where the input had no text
-  std::vector<float> image;   // f32 [D]; empty where the input had no image
-  std::vector<float> fused;   // f32 [D]; pair calls only
-  uint32_t token_count = 0;   // tokens run, special tokens included
+  std::vector<float> text;   // f32 [D]; empty where the input had no text
+  std::vector<float> image;  // f32 [D]; empty where the input had no image
+  std::vector<float> fused;  // f32 [D]; pair calls only
+  uint32_t token_count = 0;  // tokens run, special tokens included
   bool truncated = false;
   StageTimes times;
 };
@@ -108,19 +108,19 @@ using Completion = absl::AnyInvocable<void(EmbedResponse) &&>;
 
 struct ModelInfo {
   std::string name;
-  std::string revision;             // content hash of the weights, short
+  std::string revision;  // content hash of the weights, short
   bool is_default = false;
   bool text = false;
   bool image = false;
   bool pair = false;
-  uint32_t dimensions = 0;          // D of every vector
-  uint32_t max_tokens = 0;          // special tokens included; 0: no text
-  uint32_t vocabulary_size = 0;     // token ids must be below it; 0: no text
-  uint32_t image_width = 0;         // what images are brought to; 0: no image
+  uint32_t dimensions = 0;       // D of every vector
+  uint32_t max_tokens = 0;       // special tokens included; 0: no text
+  uint32_t vocabulary_size = 0;  // token ids must be below it; 0: no text
+  uint32_t image_width = 0;      // what images are brought to; 0: no image
   uint32_t image_height = 0;
   bool normalised_by_default = false;
-  std::string fusion;               // "weighted_mean", "hadamard"; empty: no pairs
-  std::string compute_type;         // "fp32", "bf16", "fp16"
+  std::string fusion;        // "weighted_mean", "hadamard"; empty: no pairs
+  std::string compute_type;  // "fp32", "bf16", "fp16"
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;
 };

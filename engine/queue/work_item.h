@@ -85,14 +85,14 @@ class WorkItem {
   Modality modality = Modality::kText;
   EncoderIndex encoder = 0;
   Priority priority = Priority::kInteractive;
-  bool normalise = true;             // L2-normalise the output row
-  uint32_t input_index = 0;          // which input of its request
-  uint64_t units = 0;                // cost: tokens (text), pixels (image), 1 (fusion)
+  bool normalise = true;     // L2-normalise the output row
+  uint32_t input_index = 0;  // which input of its request
+  uint64_t units = 0;        // cost: tokens (text), pixels (image), 1 (fusion)
   TimePoint deadline = kNoDeadline;
   std::shared_ptr<CancelToken> cancel;  // may be null
   Prepared prepared;
   ItemTimes times;
-  std::optional<DropReason> dropped;    // set by whoever gives the item up before compute
+  std::optional<DropReason> dropped;  // set by whoever gives the item up before compute
 
  private:
   std::shared_ptr<ItemSink> sink_;

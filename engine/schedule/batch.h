@@ -9,12 +9,12 @@
 namespace tributary {
 
 struct Batch {
-  uint64_t sequence = 0;               // in order of forming, from 1
+  uint64_t sequence = 0;  // in order of forming, from 1
   Modality modality = Modality::kText;
   EncoderIndex encoder = 0;
-  std::vector<WorkItemPtr> items;      // never empty; most urgent first
-  uint64_t useful_units = 0;           // sum of the items' units
-  Duration predicted_time{0};          // by the cost model
+  std::vector<WorkItemPtr> items;  // never empty; most urgent first
+  uint64_t useful_units = 0;       // sum of the items' units
+  Duration predicted_time{0};      // by the cost model
   TimePoint formed_at;
 };
 
@@ -27,8 +27,8 @@ struct BatchOutcome {
   size_t items = 0;
   uint64_t useful_units = 0;
   uint64_t computed_units = 0;
-  Duration predicted_time{0};          // copied from the batch, to correct its charge
-  Duration device_time{0};             // execution start -> end; 0 when it never ran
+  Duration predicted_time{0};  // copied from the batch, to correct its charge
+  Duration device_time{0};     // execution start -> end; 0 when it never ran
   absl::Status status;
 };
 

@@ -1,4 +1,5 @@
-// What the scheduler sees of the lanes. Implemented by engine/lane/lane_set; tests use a puppet that runs batches by hand.
+// What the scheduler sees of the lanes. Implemented by engine/lane/lane_set; tests use a puppet that runs batches by
+// hand.
 #pragma once
 
 #include <cstddef>
