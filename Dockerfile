@@ -37,7 +37,7 @@ COPY --from=builder /opt/deps/models /var/lib/tributary/models
 RUN apt-get update \
  && xargs apt-get install --yes --no-install-recommends < /opt/tributary/runtime-packages \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --system --uid 10001 --home-dir /var/lib/tributary --shell /usr/sbin/nologin tributary \
+ && useradd --uid 10001 --no-create-home --home-dir /var/lib/tributary --shell /usr/sbin/nologin tributary \
  && install --directory --owner tributary /var/lib/tributary/cache
 # Models are read from here, and label vectors are cached here.
 ENV TRIBUTARY_DEPS=/var/lib/tributary
