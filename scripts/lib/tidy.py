@@ -1,11 +1,15 @@
 """Runs clang-tidy 19 over our own sources, as many at once as there are CPUs, and shows what it finds.
 
+What was clean is remembered in $TRIBUTARY_DEPS/tidy by the content of the source, of our headers that it includes, of the
+configuration and of the command: a second run looks at what has changed.
+
 The compile commands are g++'s. Its precompiled headers mean nothing to clang, so they are taken out: the sources then
 include what the precompiled header includes, which is what they say they include anyway.
 """
 
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import os
 import shlex
@@ -37,7 +41,7 @@ def for_clang(command):
 
 
 def write_database(build, target):
-    """Writes our sources' compile commands to `target`; returns the sources, the slowest first."""
+    """Writes our sources' compile commands to `target`; returns source -> command, the slowest first."""
     entries = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = Path(entry["file"])
@@ -47,7 +51,34 @@ def write_database(build, target):
     target.mkdir(parents=True, exist_ok=True)
     (target / "compile_commands.json").write_text(json.dumps(entries))
     # LibTorch's headers take far longer than anything else: started last, one of them would run alone at the end.
-    return sorted((entry["file"] for entry in entries), key=lambda file: ("libtorch" not in file, file))
+    entries.sort(key=lambda entry: ("libtorch" not in entry["file"], entry["file"]))
+    return {entry["file"]: entry["arguments"] for entry in entries}
+
+
+def included(build):
+    """Source -> the headers of this checkout (generated ones too) that the last build saw it include."""
+    said = subprocess.run(["ninja", "-C", str(build), "-t", "deps"], cwd=ROOT, text=True, stdout=subprocess.PIPE,
+                          check=True).stdout
+    headers = {}
+    for block in said.split("\n\n"):
+        files = [(build / line.strip()).resolve() for line in block.splitlines()[1:]]
+        own = sorted(file for file in files if file.is_relative_to(ROOT))
+        for source in own:
+            if source.suffix == ".cc":
+                headers.setdefault(str(source), set()).update(own)
+    return headers
+
+
+def tool_version():
+    return subprocess.run(["clang-tidy-19", "--version"], text=True, stdout=subprocess.PIPE, check=True).stdout
+
+
+def fingerprint(version, source, command, headers):
+    """Of everything clang-tidy's answer for `source` depends on, the distribution's own headers aside."""
+    parts = [version, (ROOT / ".clang-tidy").read_text(), " ".join(command).replace(str(ROOT), "")]
+    for file in sorted({Path(source), *headers}):
+        parts += [str(file.relative_to(ROOT)), file.read_text(errors="replace")]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def lint(database, source):
@@ -65,18 +96,28 @@ def main():
     parser.add_argument("sources", nargs="*", help="only sources whose path contains one of these")
     arguments = parser.parse_args()
     database = arguments.build / "tidy"
-    sources = write_database(arguments.build, database)
-    if arguments.sources:
-        sources = [source for source in sources if any(part in source for part in arguments.sources)]
+    commands = write_database(arguments.build, database)
+    sources = [source for source in commands
+               if not arguments.sources or any(part in source for part in arguments.sources)]
     if not sources:
         sys.exit(f"no source of ours in {arguments.build}/compile_commands.json")
+
+    memory = Path(os.environ["TRIBUTARY_DEPS"]) / "tidy"
+    memory.mkdir(parents=True, exist_ok=True)
+    headers, version = included(arguments.build), tool_version()
+    prints = {source: fingerprint(version, source, commands[source], headers.get(source, ())) for source in sources}
+    known = sum((memory / prints[source]).exists() for source in sources)
+    sources = [source for source in sources if not (memory / prints[source]).exists()]
+    print(f"{known} files are clean as they were, {len(sources)} to look at", flush=True)
 
     bad, times, shown = [], [], time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for run in concurrent.futures.as_completed([pool.submit(lint, database, source) for source in sources]):
             source, code, said, seconds = run.result()
             times.append((seconds, source))
-            if code != 0:
+            if code == 0:
+                (memory / prints[source]).touch()
+            else:
                 bad.append(source)
                 print(said, flush=True)
             if time.monotonic() - shown >= PROGRESS_SECONDS:
