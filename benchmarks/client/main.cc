@@ -14,6 +14,8 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/client/load_runner.h"
 #include "benchmarks/client/rate_search.h"
@@ -289,6 +291,10 @@ int main(int argc, char** argv) {
     pointers.push_back(argument.data());
   }
   absl::SetProgramUsageMessage("makes load for a Tributary server; see benchmarks/README.md");
+  // --help lists the flags of this file; the library's own rule looks for a file named like the program.
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = [](absl::string_view file) { return absl::EndsWith(file, "benchmarks/client/main.cc"); };
+  absl::SetFlagsUsageConfig(usage);
   const std::vector<char*> rest = absl::ParseCommandLine(argc, pointers.data());
   if (rest.size() > 1) {
     std::cerr << "tributary-bench: unexpected argument '" << rest[1] << "'\n";

@@ -23,6 +23,7 @@ class UnaryTransport final : public Transport {
     {
       std::lock_guard lock(mutex_);
       calls_.insert(call);
+      ++open_;
     }
     auto* const async = stub_->async();
     switch (kind) {
@@ -50,7 +51,7 @@ class UnaryTransport final : public Transport {
   void Close() override {
     std::unique_lock lock(mutex_);
     for (Call* call : calls_) call->context.TryCancel();
-    idle_.wait(lock, [&] { return calls_.empty(); });
+    idle_.wait(lock, [&] { return open_ == 0; });
   }
 
  private:
@@ -65,8 +66,9 @@ class UnaryTransport final : public Transport {
     start([this, call, inputs](const grpc::Status& status) { Finish(call, inputs, status); });
   }
 
+  // The call is gone before Close may return: its context holds the channel, and whoever drops that last waits for
+  // gRPC's own threads, of which this is one.
   void Finish(Call* call, int inputs, const grpc::Status& status) {
-    const std::unique_ptr<Call> owned(call);
     Outcome outcome;
     if (!status.ok()) outcome.errors[CodeName(status.error_code())] += static_cast<uint64_t>(inputs);
     for (const auto& result : call->response.results()) {
@@ -77,10 +79,15 @@ class UnaryTransport final : public Transport {
         outcome.tokens += result.token_count();
       }
     }
-    call->done(outcome);
+    const Done done = std::move(call->done);
+    {
+      std::lock_guard lock(mutex_);
+      calls_.erase(call);
+    }
+    std::unique_ptr<Call>(call).reset();
+    done(outcome);
     std::lock_guard lock(mutex_);
-    calls_.erase(call);
-    if (calls_.empty()) idle_.notify_all();
+    if (--open_ == 0) idle_.notify_all();
   }
 
   const std::unique_ptr<v1::EmbeddingService::Stub> stub_;
@@ -88,7 +95,8 @@ class UnaryTransport final : public Transport {
   const std::chrono::milliseconds deadline_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::unordered_set<Call*> calls_;  // in flight, owned
+  std::unordered_set<Call*> calls_;  // unanswered, owned
+  size_t open_ = 0;                  // those, and the ones whose `done` is running
 };
 
 }  // namespace

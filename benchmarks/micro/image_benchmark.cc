@@ -26,7 +26,7 @@ void BM_Prepare(benchmark::State& state, const std::string& name) {
   const auto preparer = MakeImagePreparer({}, InputLimits{});
   ImageInput input;
   input.encoded = file;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     auto block = preparer->Prepare(input);
     if (!block.ok()) state.SkipWithError(std::string(block.status().message()).c_str());
     benchmark::DoNotOptimize(block);
@@ -42,7 +42,7 @@ void BM_PrepareRaw(benchmark::State& state) {
   const auto preparer = MakeImagePreparer({}, InputLimits{});
   ImageInput input;
   input.raw_rgb = ImageInput::RawRgb{rows, 640, 480};
-  for (auto _ : state) benchmark::DoNotOptimize(preparer->Prepare(input));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(preparer->Prepare(input));
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(BM_PrepareRaw)->Unit(benchmark::kMillisecond);
@@ -62,7 +62,7 @@ void BM_Encode(benchmark::State& state, const std::string& dtype) {
   staged.batch_size = batch;
   const std::vector<std::byte> input(loaded->program->MaxInputBytes(), std::byte{100});
   std::vector<float> rows(batch * 384);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     if (!loaded->program->Run(staged, input.data(), reinterpret_cast<std::byte*>(rows.data())).ok()) {
       state.SkipWithError("the program failed");
     }

@@ -22,7 +22,7 @@ class Own {
  public:
   struct Producer {
     explicit Producer(Own& own) : queue(own.queue_) {}
-    bool TryPush(Entry entry) { return queue.TryPush(std::move(entry)); }
+    bool TryPush(Entry entry) { return queue.TryPush(Entry{entry}); }
     ModalityQueue<Entry>& queue;
   };
   std::optional<Entry> TryPop() { return queue_.TryPop(); }
@@ -35,7 +35,7 @@ class OnMutex {
  public:
   struct Producer {
     explicit Producer(OnMutex& own) : queue(own.queue_) {}
-    bool TryPush(Entry entry) { return queue.TryPush(std::move(entry)); }
+    bool TryPush(Entry entry) { return queue.TryPush(Entry{entry}); }
     BoundedQueue<Entry>& queue;
   };
   std::optional<Entry> TryPop() { return queue_.TryPop(); }
@@ -67,7 +67,7 @@ template <class Queue>
 void PushThenPop(benchmark::State& state) {
   auto queue = std::make_unique<Queue>();
   typename Queue::Producer producer(*queue);
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     producer.TryPush(&kSomething);
     benchmark::DoNotOptimize(queue->TryPop());
   }
@@ -82,7 +82,7 @@ void ManyProducers(benchmark::State& state) {
   const int producers = state.threads() - 1;
   if (state.thread_index() == 0) {
     g_shared<Queue> = std::make_unique<Queue>();
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
       for (int popped = 0; popped < producers;) {
         if (g_shared<Queue>->TryPop()) {
           ++popped;
@@ -94,7 +94,7 @@ void ManyProducers(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations() * producers);
   } else {
     std::optional<typename Queue::Producer> producer;
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
       if (!producer) producer.emplace(*g_shared<Queue>);  // made once all threads have passed the starting line
       while (!producer->TryPush(&kSomething)) std::this_thread::yield();
     }

@@ -35,7 +35,7 @@ void FormBatches(benchmark::State& state) {
   };
   for (int64_t i = 0; i < state.range(0); ++i) add(std::make_unique<WorkItem>(sink));
   int64_t items = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     stream.DropDead(now);
     Batch batch = stream.Form(now, now);
     items += static_cast<int64_t>(batch.items.size());

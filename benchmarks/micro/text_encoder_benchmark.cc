@@ -59,7 +59,7 @@ void BM_TextEncoder(benchmark::State& state, const std::string& dtype, const std
 
   size_t next = 0;
   uint64_t texts = 0, useful = 0, computed = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const Batch& batch = batches[next++ % batches.size()];
     const auto staged = program.Stage(batch, slot);
     if (!staged.ok() || !program.Run(*staged, slot.data(), reinterpret_cast<std::byte*>(rows.data())).ok()) {

@@ -43,7 +43,7 @@ void Run(benchmark::State& state, const std::vector<std::string>& texts) {
   int64_t bytes = 0;
   int64_t tokens = 0;
   size_t next = 0;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const std::string& text = texts[next++ % texts.size()];
     auto sequence = preparer.Prepare({.text = text, .token_ids = {}}, Truncation::kStart);
     bytes += static_cast<int64_t>(text.size());
@@ -80,7 +80,7 @@ void BM_MarksOutOfOrder(benchmark::State& state) {
 BENCHMARK(BM_MarksOutOfOrder);
 
 void BM_Load(benchmark::State& state) {
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(LoadTextPreparer(TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2", 0));
   }
 }
