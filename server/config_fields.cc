@@ -32,9 +32,9 @@ std::string NumberText(double value) {
 class Table {
  public:
   template <typename T>
-  void Integer(std::string key, T* value, uint64_t low, uint64_t high) {
+  void Integer(const std::string& key, T* value, uint64_t low, uint64_t high) {
     const std::string range = absl::StrCat(low, "..", high);
-    Add({.key = std::move(key),
+    Add({.key = key,
          .type = "integer",
          .range = range,
          .set =
@@ -49,9 +49,9 @@ class Table {
          .print = [=] { return absl::StrCat(*value); }});
   }
 
-  void Number(std::string key, double* value, double low, double high) {
+  void Number(const std::string& key, double* value, double low, double high) {
     const std::string range = absl::StrCat(NumberText(low), "..", NumberText(high));
-    Add({.key = std::move(key),
+    Add({.key = key,
          .type = "number",
          .range = range,
          .set =
@@ -67,9 +67,9 @@ class Table {
   }
 
   // The key ends in _millis; fractions are allowed.
-  void Millis(std::string key, Duration* value, double low, double high) {
+  void Millis(const std::string& key, Duration* value, double low, double high) {
     const std::string range = absl::StrCat(NumberText(low), "..", NumberText(high));
-    Add({.key = std::move(key),
+    Add({.key = key,
          .type = "number",
          .range = range,
          .set =
@@ -84,8 +84,8 @@ class Table {
          .print = [=] { return NumberText(ToSeconds(*value) * 1000); }});
   }
 
-  void Flag(std::string key, bool* value) {
-    Add({.key = std::move(key),
+  void Flag(const std::string& key, bool* value) {
+    Add({.key = key,
          .type = "true/false",
          .range = "",
          .set =
@@ -97,8 +97,8 @@ class Table {
          .print = [=] { return std::string(*value ? "true" : "false"); }});
   }
 
-  void Text(std::string key, std::string* value) {
-    Add({.key = std::move(key),
+  void Text(const std::string& key, std::string* value) {
+    Add({.key = key,
          .type = "text",
          .range = "",
          .set =
@@ -109,16 +109,16 @@ class Table {
          .print = [=] { return *value; }});
   }
 
-  void Path(std::string key, std::string* value) {
-    Text(std::move(key), value);
+  void Path(const std::string& key, std::string* value) {
+    Text(key, value);
     fields_.back().type = "path";
     fields_.back().is_path = true;
   }
 
-  void Choice(std::string key, std::string* value, std::vector<std::string> choices) {
+  void Choice(const std::string& key, std::string* value, const std::vector<std::string>& choices) {
     auto append = [](std::string* out, const std::string& choice) { out->append(choice.empty() ? "empty" : choice); };
     const std::string range = absl::StrJoin(choices, ", ", append);
-    Add({.key = std::move(key),
+    Add({.key = key,
          .type = "text",
          .range = range,
          .set =
@@ -135,9 +135,9 @@ class Table {
   }
 
   // Text form: "0,1,3".
-  void IntegerList(std::string key, std::vector<int>* value, int high) {
+  void IntegerList(const std::string& key, std::vector<int>* value, int high) {
     const std::string range = absl::StrCat("each 0..", high);
-    Add({.key = std::move(key),
+    Add({.key = key,
          .type = "list of integers",
          .range = range,
          .is_list = true,

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <exception>
 #include <thread>
@@ -25,19 +26,21 @@ std::string ReachableHost(const std::string& listen) {
   return host == "::" ? "::1" : host;
 }
 
-// Opens and closes one connection.
-void Touch(const std::string& host, int port) {
+// Opens and closes one connection. Whether it got as far as the backlog, which is all that is wanted.
+bool Touch(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* address = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &address) != 0) return;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &address) != 0) return false;
   const int connection = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool reached = false;
   if (connection >= 0) {
-    connect(connection, address->ai_addr, address->ai_addrlen);  // reaching the backlog is all that is wanted
+    reached = connect(connection, address->ai_addr, address->ai_addrlen) == 0 || errno == EINPROGRESS;
     close(connection);
   }
   freeaddrinfo(address);
+  return reached;
 }
 
 }  // namespace

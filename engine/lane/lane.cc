@@ -50,9 +50,10 @@ absl::Status Lane::Allocate() {
     output_bytes = std::max(output_bytes, program->MaxBatchItems() * program->OutputDimension() * sizeof(float));
   }
   for (Slot& slot : slots_) {
-    auto allocate = [](absl::StatusOr<DeviceBuffer> from, DeviceBuffer& to) {
-      if (from.ok()) to = *std::move(from);
-      return from.status();
+    auto allocate = [](absl::StatusOr<DeviceBuffer> from, DeviceBuffer& to) -> absl::Status {
+      if (!from.ok()) return from.status();
+      to = *std::move(from);
+      return absl::OkStatus();
     };
     absl::Status status = allocate(parts_.device->AllocatePinned(input_bytes), slot.pinned_input);
     status.Update(allocate(parts_.device->AllocatePinned(output_bytes), slot.pinned_output));
@@ -160,8 +161,8 @@ absl::Status Lane::Stage(Slot& slot) {
 void Lane::Enqueue(Slot& slot) {
   const BatchProgram* program = parts_.programs[slot.batch.encoder];
   const size_t output_bytes = slot.staged.batch_size * program->OutputDimension() * sizeof(float);
-  auto event = [this, &slot](void (Lane::*handler)(Slot&, absl::Status, TimePoint)) -> EventCallback {
-    return [this, &slot, handler](absl::Status status, TimePoint at) { (this->*handler)(slot, std::move(status), at); };
+  auto event = [this, &slot](void (Lane::*handler)(Slot&, const absl::Status&, TimePoint)) -> EventCallback {
+    return [this, &slot, handler](const absl::Status& status, TimePoint at) { (this->*handler)(slot, status, at); };
   };
   absl::Status status;
   auto then = [&status](auto enqueue) {
@@ -185,11 +186,11 @@ void Lane::Enqueue(Slot& slot) {
   slot.enqueue_status = status;
   if (absl::Status refused = stream_->Record(event(&Lane::OnDone)); !refused.ok()) {
     stream_.reset();  // runs what it holds; after that nothing uses the slot
-    OnDone(slot, std::move(refused), parts_.clock->Now());
+    OnDone(slot, refused, parts_.clock->Now());
   }
 }
 
-void Lane::OnStarted(Slot& slot, absl::Status status, TimePoint at) {
+void Lane::OnStarted(Slot& slot, const absl::Status& status, TimePoint at) {
   slot.status.Update(status);
   slot.running = true;
   slot.started_at = at;
@@ -202,7 +203,7 @@ void Lane::OnStarted(Slot& slot, absl::Status status, TimePoint at) {
   ReportIdle(slot, idle_since);
 }
 
-void Lane::OnEnded(Slot& slot, absl::Status status, TimePoint at) {
+void Lane::OnEnded(Slot& slot, const absl::Status& status, TimePoint at) {
   slot.status.Update(status);
   if (!std::exchange(slot.running, false)) return;
   slot.ended_at = std::max(at, slot.started_at);
@@ -212,8 +213,8 @@ void Lane::OnEnded(Slot& slot, absl::Status status, TimePoint at) {
   changed_at_ = slot.ended_at;
 }
 
-void Lane::OnDone(Slot& slot, absl::Status status, TimePoint at) {
-  OnEnded(slot, std::move(status), at);
+void Lane::OnDone(Slot& slot, const absl::Status& status, TimePoint at) {
+  OnEnded(slot, status, at);
   CompleteItems(slot);
   Leave(slot);
 }

@@ -89,9 +89,9 @@ class Lane {
   void Enqueue(Slot& slot);
 
   // Events, on the stream's thread.
-  void OnStarted(Slot& slot, absl::Status status, TimePoint at);
-  void OnEnded(Slot& slot, absl::Status status, TimePoint at);
-  void OnDone(Slot& slot, absl::Status status, TimePoint at);
+  void OnStarted(Slot& slot, const absl::Status& status, TimePoint at);
+  void OnEnded(Slot& slot, const absl::Status& status, TimePoint at);
+  void OnDone(Slot& slot, const absl::Status& status, TimePoint at);
 
   void ReportIdle(const Slot& slot, TimePoint from) const;
   void CompleteItems(Slot& slot);

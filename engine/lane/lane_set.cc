@@ -4,7 +4,8 @@
 
 namespace tributary {
 
-absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Create(Device* device, std::vector<const BatchProgram*> programs,
+absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Create(Device* device,
+                                                         const std::vector<const BatchProgram*>& programs,
                                                          size_t lane_count, size_t slots, const Clock* clock,
                                                          Observer* observer) {
   std::unique_ptr<LaneSet> set(new LaneSet);

@@ -17,7 +17,8 @@ class LaneSet final : public BatchExecutor {
  public:
   // `programs[i]`: the encoder with EncoderIndex i; not empty. `lane_count`, `slots` >= 1.
   // Errors: what the device answers to allocation and stream creation.
-  static absl::StatusOr<std::unique_ptr<LaneSet>> Create(Device* device, std::vector<const BatchProgram*> programs,
+  static absl::StatusOr<std::unique_ptr<LaneSet>> Create(Device* device,
+                                                         const std::vector<const BatchProgram*>& programs,
                                                          size_t lane_count, size_t slots, const Clock* clock,
                                                          Observer* observer);
 

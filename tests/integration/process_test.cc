@@ -160,23 +160,26 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
   REQUIRE(idle->Read(&answer));
 
   constexpr size_t kCalls = 50;
+  constexpr int kTexts = 10;
   std::vector<grpc::Status> statuses(kCalls);
   std::vector<v1::EmbedResponse> responses(kCalls);
   std::vector<std::thread> clients;
   for (size_t i = 0; i < kCalls; ++i) {
     clients.emplace_back([&, i] {
       v1::EmbedTextRequest request;
-      for (int text = 0; text < 4; ++text) request.add_texts()->set_text("text");
+      for (int text = 0; text < kTexts; ++text) request.add_texts()->set_text("text");
       grpc::ClientContext context;
       statuses[i] = stub->EmbedText(&context, request, &responses[i]);
     });
   }
-  // All are in flight once the server's own metric says so; 200 items of 10 ms on one lane keep it busy for long
-  // enough.
+  // Waits until all have arrived; 500 items of 10 ms on one lane keep them in flight for seconds.
   const int metrics_port = std::stoi(process.Ports().at("metrics_port"));
-  while (Scrape(HttpGet(metrics_port, "/metrics"))["tributary_rpc_in_flight{method=\"EmbedText\"}"] < kCalls) {
+  auto metrics = Scrape(HttpGet(metrics_port, "/metrics"));
+  while (metrics["tributary_rpc_started_total{method=\"EmbedText\"}"] < kCalls) {
     std::this_thread::yield();
+    metrics = Scrape(HttpGet(metrics_port, "/metrics"));
   }
+  CHECK(metrics["tributary_rpc_in_flight{method=\"EmbedText\"}"] == kCalls);
   process.Signal(SIGTERM);
   REQUIRE(watch->Read(&state));
   CHECK(state.status() == health::HealthCheckResponse::NOT_SERVING);
@@ -186,7 +189,7 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
   const auto exit_time = std::chrono::steady_clock::now() - last_answer;
   CHECK(exit_time < std::chrono::seconds(1));
   size_t answered = 0;
-  for (size_t i = 0; i < kCalls; ++i) answered += statuses[i].ok() && responses[i].results_size() == 4 ? 1 : 0;
+  for (size_t i = 0; i < kCalls; ++i) answered += statuses[i].ok() && responses[i].results_size() == kTexts ? 1 : 0;
   CHECK(answered == kCalls);
   CHECK(process.err().find("drained: goodbye") != std::string::npos);
 }

@@ -82,10 +82,12 @@ void BicubicResizer::ComputeWeights(uint32_t in_side, uint32_t out_side) {
   count_.resize(out_side);
   weights_.assign(out_side * taps_, 0);
   std::vector<double> exact(taps_);
+  constexpr double kHalf = 0.5;
   for (uint32_t i = 0; i < out_side; ++i) {
-    const double center = (i + 0.5) * scale;
-    const int begin = std::max(static_cast<int>(center - support + 0.5), 0);
-    const int end = std::min(static_cast<int>(center + support + 0.5), static_cast<int>(in_side));
+    const double center = (i + kHalf) * scale;
+    // Cut, not rounded, for negative values too: Pillow's own arithmetic.
+    const int begin = std::max(static_cast<int>(center - support + kHalf), 0);
+    const int end = std::min(static_cast<int>(center + support + kHalf), static_cast<int>(in_side));
     double total = 0.0;
     for (int x = begin; x < end; ++x) {
       // Multiplying by the inverse, as Pillow does: dividing rounds differently.
