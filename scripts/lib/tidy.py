@@ -75,7 +75,9 @@ def tool_version():
 
 def fingerprint(version, source, command, headers):
     """Of everything clang-tidy's answer for `source` depends on, the distribution's own headers aside."""
-    parts = [version, (ROOT / ".clang-tidy").read_text(), " ".join(command).replace(str(ROOT), "")]
+    folders = [ROOT, ROOT / Path(source).relative_to(ROOT).parts[0]]
+    configurations = [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
+    parts = [version, *(file.read_text() for file in configurations), " ".join(command).replace(str(ROOT), "")]
     for file in sorted({Path(source), *headers}):
         parts += [str(file.relative_to(ROOT)), file.read_text(errors="replace")]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

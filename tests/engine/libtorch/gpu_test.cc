@@ -137,7 +137,8 @@ EngineOptions DefaultModel(const std::string& device, const std::string& dtype, 
 EmbedResponse Call(Engine& engine, EmbedRequest request) {
   std::promise<EmbedResponse> done;
   auto answer = done.get_future();
-  REQUIRE(engine.Submit(std::move(request), [&](EmbedResponse r) { done.set_value(std::move(r)); }).ok());
+  const auto status = engine.Submit(std::move(request), [&](EmbedResponse r) { done.set_value(std::move(r)); });
+  REQUIRE(status.ok());
   return answer.get();
 }
 

@@ -58,7 +58,8 @@ TEST_CASE("Vectors are normalised as the request says, else as the model says") 
   CheckNear(f.Embed(TextRequest({"text"})).results[0].text, Normalised(TextVector("text")));
   EmbedRequest raw = TextRequest({"text"});
   raw.options.normalise = false;
-  CHECK(f.Embed(std::move(raw)).results[0].text == TextVector("text"));
+  const EmbedResponse answer_raw = f.Embed(std::move(raw));
+  CHECK(answer_raw.results[0].text == TextVector("text"));
 }
 
 TEST_CASE("A text alone and among 64 others has the same vector") {
@@ -143,7 +144,8 @@ TEST_CASE("A part of length zero cannot be fused") {
   EngineFixture f;
   EmbedRequest request = MakeRequest(RequestKind::kPair, {{std::string(fake::kZeroVector), "a photo"}});
   request.options.normalise = false;
-  CHECK(CodeOf(f.Embed(std::move(request)), 0) == absl::StatusCode::kInternal);
+  const EmbedResponse failed = f.Embed(std::move(request));
+  CHECK(CodeOf(failed, 0) == absl::StatusCode::kInternal);
   CHECK(f.observer.bad_vectors == 1);
 }
 
@@ -232,14 +234,16 @@ TEST_CASE("What concerns the whole call is refused at Submit, and its completion
 
   EmbedRequest unknown = TextRequest({"x"});
   unknown.options.model = "no such model";
-  CHECK(refusal(std::move(unknown)) == absl::StatusCode::kNotFound);
+  const auto unknown_code = refusal(std::move(unknown));
+  CHECK(unknown_code == absl::StatusCode::kNotFound);
   CHECK(refusal(ImageRequest({"x"})) == absl::StatusCode::kUnimplemented);
   CHECK(refusal(MakeRequest(RequestKind::kPair, {{"x", "y"}})) == absl::StatusCode::kUnimplemented);
   CHECK(refusal(TextRequest({})) == absl::StatusCode::kInvalidArgument);
   CHECK(refusal(TextRequest({"1", "2", "3", "4", "5"})) == absl::StatusCode::kInvalidArgument);
   EmbedRequest late = TextRequest({"x"});
   late.options.deadline = f.clock.Now();
-  CHECK(refusal(std::move(late)) == absl::StatusCode::kDeadlineExceeded);
+  const auto late_code = refusal(std::move(late));
+  CHECK(late_code == absl::StatusCode::kDeadlineExceeded);
   CHECK(refusal(TextRequest({std::string(101, 'x')})) == absl::StatusCode::kResourceExhausted);
   CHECK(f.observer.rejected[RejectReason::kBytes] == 1);
   f.engine->StopAdmitting();
@@ -299,7 +303,8 @@ TEST_CASE("A request cancelled while it waits behind a slow batch never runs") {
   auto cancel = std::make_shared<CancelToken>();
   request.cancel = cancel;
   Answer waiting;
-  REQUIRE(f.engine->Submit(std::move(request), waiting.Callback()).ok());
+  const absl::Status submitted = f.engine->Submit(std::move(request), waiting.Callback());
+  REQUIRE(submitted.ok());
   cancel->Cancel();
   f.control->Release();
 
@@ -314,7 +319,8 @@ TEST_CASE("Bulk requests are answered too") {
   EngineFixture f;
   EmbedRequest request = TextRequest({"bulk"});
   request.options.priority = Priority::kBulk;
-  CHECK(f.Embed(std::move(request)).results[0].status.ok());
+  const EmbedResponse answered = f.Embed(std::move(request));
+  CHECK(answered.results[0].status.ok());
 }
 
 TEST_CASE("Draining finishes what is in flight and admits nothing new") {
@@ -356,7 +362,8 @@ TEST_CASE("Models are listed with what they really serve, the default first") {
   request.options.model = "texts";
   request.options.normalise = false;
   Answer answer;
-  REQUIRE(engine->Submit(std::move(request), answer.Callback()).ok());
+  const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
+  REQUIRE(submitted.ok());
   CHECK(answer.Wait().model == "texts");
   CHECK(answer.Wait().results[0].text == FakeTextVector("x", 5));
 }

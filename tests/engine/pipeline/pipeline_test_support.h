@@ -132,7 +132,8 @@ struct EngineFixture {
   // Submits and waits.
   EmbedResponse Embed(EmbedRequest request) {
     Answer answer;
-    REQUIRE(engine->Submit(std::move(request), answer.Callback()).ok());
+    const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
+    REQUIRE(submitted.ok());
     return answer.Wait();
   }
 
