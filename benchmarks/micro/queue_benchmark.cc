@@ -22,7 +22,9 @@ class Own {
  public:
   struct Producer {
     explicit Producer(Own& own) : queue(own.queue_) {}
-    bool TryPush(Entry entry) { return queue.TryPush(Entry{entry}); }
+    bool TryPush(Entry entry) {
+      return queue.TryPush(std::move(entry));
+    }  // NOLINT(performance-move-const-arg): takes T&&
     ModalityQueue<Entry>& queue;
   };
   std::optional<Entry> TryPop() { return queue_.TryPop(); }
@@ -35,7 +37,9 @@ class OnMutex {
  public:
   struct Producer {
     explicit Producer(OnMutex& own) : queue(own.queue_) {}
-    bool TryPush(Entry entry) { return queue.TryPush(Entry{entry}); }
+    bool TryPush(Entry entry) {
+      return queue.TryPush(std::move(entry));
+    }  // NOLINT(performance-move-const-arg): takes T&&
     BoundedQueue<Entry>& queue;
   };
   std::optional<Entry> TryPop() { return queue_.TryPop(); }
