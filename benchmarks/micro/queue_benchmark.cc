@@ -23,8 +23,9 @@ class Own {
   struct Producer {
     explicit Producer(Own& own) : queue(own.queue_) {}
     bool TryPush(Entry entry) {
+      // NOLINTNEXTLINE(performance-move-const-arg): it takes T&&
       return queue.TryPush(std::move(entry));
-    }  // NOLINT(performance-move-const-arg): takes T&&
+    }
     ModalityQueue<Entry>& queue;
   };
   std::optional<Entry> TryPop() { return queue_.TryPop(); }
@@ -38,8 +39,9 @@ class OnMutex {
   struct Producer {
     explicit Producer(OnMutex& own) : queue(own.queue_) {}
     bool TryPush(Entry entry) {
+      // NOLINTNEXTLINE(performance-move-const-arg): it takes T&&
       return queue.TryPush(std::move(entry));
-    }  // NOLINT(performance-move-const-arg): takes T&&
+    }
     BoundedQueue<Entry>& queue;
   };
   std::optional<Entry> TryPop() { return queue_.TryPop(); }
