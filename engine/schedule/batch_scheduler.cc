@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "engine/queue/drop_item.h"
 #include "engine/schedule/encoder_stream.h"
 #include "engine/schedule/fair_share.h"
 #include "engine/schedule/lane_load.h"
@@ -19,20 +20,6 @@ namespace {
 // the scheduler at once.
 constexpr int kAdvancePart = 4;
 constexpr Duration kAdvanceLeast = std::chrono::milliseconds(1);
-
-absl::Status DropStatus(DropReason reason) {
-  switch (reason) {
-    case DropReason::kExpired:
-      return absl::DeadlineExceededError("the deadline passed while the item waited for a batch");
-    case DropReason::kTooLate:
-      return absl::DeadlineExceededError("the item could not have been computed before its deadline");
-    case DropReason::kCancelled:
-      return absl::CancelledError("the request was cancelled");
-    case DropReason::kShutdown:
-      break;
-  }
-  return absl::UnavailableError("the server is shutting down");
-}
 
 std::vector<double> ModalityWeights(const ScheduleOptions& options) {
   std::vector<double> weights;
@@ -63,11 +50,7 @@ struct BatchScheduler::State {
     }
   }
 
-  void Drop(WorkItemPtr item, DropReason reason) {
-    item->dropped = reason;
-    observer->OnDropped(item->modality, reason);
-    item->Fail(DropStatus(reason));
-  }
+  void Drop(WorkItemPtr item, DropReason reason) { DropItem(*item, reason, observer); }
 
   bool TakeQueued();
   void TakeOutcome(const BatchOutcome& outcome, TimePoint now);
