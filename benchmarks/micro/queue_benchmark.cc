@@ -50,13 +50,14 @@ class OnMutex {
   BoundedQueue<Entry> queue_{kCapacity};
 };
 
-// Its fastest way: a token for each producer, blocks allocated beforehand. Neither bounded exactly nor in order across
-// producers.
+// Its fastest way: a token for each producer, blocks allocated beforehand. Neither in order across producers nor
+// bounded: it allocates when the blocks are used up, as its push that does not would leave them all to the producer
+// that came first.
 class Moodycamel {
  public:
   struct Producer {
     explicit Producer(Moodycamel& own) : queue(own.queue_), token(own.queue_) {}
-    bool TryPush(Entry entry) { return queue.try_enqueue(token, entry); }
+    bool TryPush(Entry entry) { return queue.enqueue(token, entry); }
     moodycamel::ConcurrentQueue<Entry>& queue;
     moodycamel::ProducerToken token;
   };
