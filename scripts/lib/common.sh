@@ -13,7 +13,7 @@ build_preset() {  # PRESET [TARGET...]: configures and builds, from the sources'
   local preset="$1" log started=$SECONDS
   shift
   log="$(mktemp)"
-  if ! (cd "$root" && cmake --preset "$preset" >"$log" 2>&1); then
+  if ! (cd "$root" && cmake --preset "$preset" -DTRIBUTARY_DEPS="$TRIBUTARY_DEPS" >"$log" 2>&1); then
     cat "$log" >&2
     rm -f "$log"
     fail "configuring the $preset preset failed (see above)."
