@@ -43,6 +43,7 @@ USER tributary
 EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
 # The first start embeds the image model's labels, which takes a while on few cores.
+# It asks without TLS, at the default port: a configuration that changes either brings its own check.
 HEALTHCHECK --interval=10s --timeout=15s --start-period=120s --retries=3 \
   CMD ["/opt/tributary/bin/tributary-server", "--check-health", "127.0.0.1:50051"]
 ENTRYPOINT ["/opt/tributary/bin/tributary-server"]

@@ -22,3 +22,9 @@ build_preset() {  # PRESET [TARGET...]: configures and builds, from the sources'
   (cd "$root" && cmake --build --preset "$preset" ${1:+--target "$@"}) || fail "the $preset build failed (see above)."
   echo "Built the $preset preset in $((SECONDS - started)) s."
 }
+
+python_messages() {  # FOLDER: the contract's messages as Python modules
+  mkdir -p "$1"
+  protoc --proto_path="$root/proto" --proto_path="$TRIBUTARY_DEPS/protos" --python_out="$1" \
+    "$root/proto/tributary/v1/embedding_service.proto" "$TRIBUTARY_DEPS/protos/google/rpc/status.proto"
+}
