@@ -166,10 +166,13 @@ class SeedFinder {
     return MostUrgent(priority, From(start_by));
   }
 
-  // Only the oldest one: where it is dead, its turn is over as well.
   std::optional<Position> OldestBulk() {
-    const auto position = waiting_.Oldest(Priority::kBulk);
-    return position && Alive(*position) ? position : std::nullopt;
+    uint64_t from = 0;
+    while (const auto position = waiting_.Oldest(Priority::kBulk, from)) {
+      if (Alive(*position)) return position;
+      from = position->urgency.arrival + 1;
+    }
+    return std::nullopt;
   }
 
  private:

@@ -168,6 +168,20 @@ TEST_CASE("a bulk turn starts with the bulk item that has waited longest, a turn
   CHECK(table.Chosen().front() == 1);
 }
 
+TEST_CASE("a bulk turn passes over the dead to the oldest bulk item that lives, and reports all it met") {
+  Table table;
+  const auto cancel = std::make_shared<CancelToken>();
+  table.Add(10, milliseconds(100));
+  for (int i = 0; i < 3; ++i) table.Add(10, Duration::zero(), kBulk, cancel);
+  table.Add(10, Duration::zero(), kBulk);
+  table.limits.max_items = 1;
+  table.turn = Turn::kOldestBulk;
+  cancel->Cancel();
+  const BatchChoice choice = table.Choose();
+  CHECK(Table::Names(choice.items) == Order{4});
+  CHECK(Table::Names(choice.dead) == Order{1, 2, 3});
+}
+
 TEST_CASE("a turn for work that is not there falls to the most urgent") {
   for (const Turn turn : {Turn::kOldestBulk, Turn::kWithoutDeadline}) {
     Table table;

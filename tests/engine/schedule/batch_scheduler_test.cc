@@ -161,6 +161,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("cancelled bulk work takes no turn from the bulk work behind it, and is let go all at once") {
+  ScheduleOptions options;
+  options.bulk_every = 4;
+  SchedulerHouse house(options, 1, {{Modality::kText, 512, 1}});
+  const auto cancel = std::make_shared<CancelToken>();
+  std::vector<std::shared_ptr<Answer>> cancelled;
+  for (int i = 0; i < 20; ++i) cancelled.push_back(house.Push({.priority = Priority::kBulk, .cancel = cancel}));
+  const auto bulk = house.Push({.priority = Priority::kBulk});
+  cancel->Cancel();
+  for (int i = 0; i < 20; ++i) house.Push({.deadline_after = seconds(10)});  // there is always something more urgent
+  house.Turn();
+  for (int batch = 1; batch <= 6; ++batch) house.Finish(milliseconds(1));
+  CHECK(bulk->ok());
+  for (const auto& answer : cancelled) CHECK(answer->code == absl::StatusCode::kCancelled);
+}
+
 TEST_CASE("the max_wait policy holds a batch that is not full, and no longer than it says") {
   SchedulerHouse house(WithMaxWait(milliseconds(5)), 1, {{Modality::kText, 512, 4}});
   house.Push({});
