@@ -91,7 +91,7 @@ class Filler {
       const WorkItem& item = *member->second;
       ++member;
       if (position == seed) continue;
-      if (WhyDead(item, situation_.now, cost_, limits_.drop_late)) {
+      if (WhyDead(item, situation_.now, cost_, situation_.drop_late)) {
         dead_.insert(position);
       } else if (Fits(item)) {
         Take(position, item);
@@ -177,7 +177,7 @@ class SeedFinder {
 
  private:
   bool Alive(const Position& position) {
-    if (!WhyDead(waiting_.At(position), situation_.now, cost_, limits_.drop_late)) return true;
+    if (!WhyDead(waiting_.At(position), situation_.now, cost_, situation_.drop_late)) return true;
     dead_.insert(position);
     return false;
   }

@@ -52,7 +52,7 @@ struct BatchScheduler::State {
 
   void Drop(WorkItemPtr item, DropReason reason) { DropItem(*item, reason, observer); }
 
-  bool TakeQueued();
+  bool TakeQueued(TimePoint now);
   void TakeOutcome(const BatchOutcome& outcome, TimePoint now);
   bool DropDead(TimePoint now);
   bool Dispatch(TimePoint now);
@@ -74,7 +74,7 @@ struct BatchScheduler::State {
   TimePoint wake_at = kNoDeadline;  // when there is something to do even if nothing is reported
 };
 
-bool BatchScheduler::State::TakeQueued() {
+bool BatchScheduler::State::TakeQueued(TimePoint now) {
   bool took = false;
   for (ModalityQueue<WorkItemPtr>* queue : queues) {
     if (queue == nullptr) continue;
@@ -86,7 +86,7 @@ bool BatchScheduler::State::TakeQueued() {
       });
       if (modality_idle) modality_share.Activate(static_cast<size_t>(modality));
       if (streams[encoder].waiting().empty()) encoder_shares[static_cast<size_t>(modality)].Activate(encoder);
-      streams[encoder].Add(std::move(*item), ++arrivals);
+      streams[encoder].Add(std::move(*item), ++arrivals, now);
       took = true;
     }
   }
@@ -95,7 +95,7 @@ bool BatchScheduler::State::TakeQueued() {
 
 void BatchScheduler::State::TakeOutcome(const BatchOutcome& outcome, TimePoint now) {
   lanes.Done(outcome.lane, outcome.sequence, now);
-  streams[outcome.encoder].Observe(outcome);
+  streams[outcome.encoder].Observe(outcome, now);
   // A failed batch stays charged as predicted: an encoder that fails at once must not look cheap and take every turn.
   if (!outcome.status.ok()) return;
   const auto modality = static_cast<size_t>(outcome.modality);
@@ -204,7 +204,7 @@ void BatchScheduler::Stop() {
   stopping_.store(true, std::memory_order_relaxed);  // seen by Run after the Notify
   parker_.Notify();
   thread_.Join();
-  state_->TakeQueued();
+  state_->TakeQueued(state_->clock->Now());
   for (EncoderStream& stream : state_->streams) stream.DropAll(DropReason::kShutdown);
   Publish();
 }
@@ -229,7 +229,7 @@ bool BatchScheduler::RunOnce() {
   }
   for (const BatchOutcome& outcome : outcomes) state_->TakeOutcome(outcome, now);
   bool did = !outcomes.empty();
-  did |= state_->TakeQueued();
+  did |= state_->TakeQueued(now);
   did |= state_->DropDead(now);
   did |= state_->Dispatch(now);
   for (const EncoderStream& stream : state_->streams) state_->WakeBy(stream.NextDrop());

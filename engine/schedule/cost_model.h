@@ -30,6 +30,9 @@ class CostModel {
   Duration PredictUnpadded(uint64_t units) const { return FromSeconds(line_.Seconds(units)); }
   // Whether enough has been observed to give up work because of a prediction.
   bool trained() const { return observed_ >= kTrainedAfter; }
+  // Whether the last batch took less than half of what was predicted: the model may be too dear, and the next batches
+  // will show it.
+  bool overestimates() const { return streak_ < 0; }
   // A batch ran without error.
   void Observe(uint64_t useful_units, Duration device_time);
 

@@ -247,6 +247,68 @@ TEST_CASE("an item that expires while the lanes are busy is answered when it exp
   CHECK(answer->dropped == DropReason::kExpired);
 }
 
+// Three batches in a row of a trained encoder took 2 s: the process was frozen, and its cost model believes it.
+void Freeze(SchedulerHouse& house) {
+  house.Train(milliseconds(10), Duration::zero());
+  for (int i = 0; i < 3; ++i) {
+    house.Push({.units = 10});
+    house.Turn();
+    house.Finish(seconds(2));
+  }
+}
+
+TEST_CASE("after a freeze work with deadlines below the prediction is run again, and the model learns better at once") {
+  SchedulerHouse house;
+  Freeze(house);
+  const auto hopeless = house.Push({.units = 10, .deadline_after = milliseconds(300)});
+  house.Turn();
+  CHECK(hopeless->dropped == DropReason::kTooLate);  // so it is predicted, and so it may be
+  house.clock.Advance(seconds(4));                   // twice what the last batch took
+  for (int i = 0; i < 10; ++i) {
+    CAPTURE(i);
+    const auto probe = house.Push({.units = 10, .deadline_after = milliseconds(300)});
+    house.Turn();
+    REQUIRE(house.puppet.held().size() == 1);
+    house.Finish(milliseconds(10));
+    CHECK(probe->ok());
+  }
+  const auto late = house.Push({.units = 10, .deadline_after = milliseconds(5)});
+  house.Turn();
+  CHECK(late->dropped == DropReason::kTooLate);  // by a model that is right again
+}
+
+TEST_CASE("while the model is in doubt one item at a time is risked, and the rest waits for its own deadline") {
+  SchedulerHouse house;
+  Freeze(house);
+  house.clock.Advance(seconds(4));
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (int i = 0; i < 20; ++i) answers.push_back(house.Push({.units = 10, .deadline_after = milliseconds(300 + i)}));
+  house.Turn();
+  REQUIRE(house.puppet.held().size() == 1);
+  CHECK(house.puppet.held()[0].items.size() == 1);
+  const auto expires = house.Push({.deadline_after = milliseconds(8)});
+  house.Turn();
+  CHECK_FALSE(expires->done());
+  house.clock.Advance(milliseconds(8));
+  house.Turn();
+  CHECK(expires->dropped == DropReason::kExpired);
+  while (!house.puppet.held().empty()) house.Finish(milliseconds(10));
+  for (const auto& answer : answers) CHECK(answer->ok());
+}
+
+TEST_CASE("a model whose batches fail does not stay fresh") {
+  SchedulerHouse house;
+  house.Train(milliseconds(10), milliseconds(1));
+  for (int i = 0; i < 11; ++i) {
+    house.Push({});
+    house.Turn();
+    house.Finish(milliseconds(100), 0, absl::InternalError("device fault"));
+  }
+  house.Push({.units = 100, .deadline_after = milliseconds(20)});
+  house.Turn();
+  CHECK(house.puppet.held().size() == 1);
+}
+
 TEST_CASE("with drop_late off, hopeless work runs as long as it has not expired") {
   ScheduleOptions options;
   options.drop_late = false;
