@@ -22,6 +22,8 @@ namespace {
 
 // Preparation threads when the options do not say: enough to keep lanes fed, few enough to leave them their cores.
 constexpr size_t kMaxDefaultPrepareThreads = 4;
+// Of the completion queue: answers to interactive requests, then to bulk ones.
+constexpr size_t kCompletionClasses = 2;
 
 size_t Index(Modality modality) { return static_cast<size_t>(modality); }
 
@@ -85,7 +87,7 @@ class Pipeline final : public Engine, public RequestHost {
         clock_(clock),
         observer_(observer),
         admission_(options.admission),
-        completions_(options.admission.max_items) {}
+        completions_(options.admission.max_items, kCompletionClasses) {}
 
   ~Pipeline() override;
   absl::Status Start();
@@ -128,7 +130,7 @@ absl::Status Pipeline::Start() {
     Served served;
     served.route.info = model.info;
     served.route.info.is_default = served_.empty();
-    served.preparers = {model.text_preparer.get(), model.image_preparer.get(), model.info.vocabulary_size};
+    served.preparers = {model.text_preparer.get(), model.image_preparer.get()};
     for (const Modality modality : kAllModalities) {
       const BatchProgram* program = model.programs[Index(modality)].get();
       if (program == nullptr) continue;
@@ -168,8 +170,9 @@ absl::Status Pipeline::Start() {
   scheduler_->Start();
   const size_t threads =
       options_.prepare.threads != 0 ? options_.prepare.threads : std::min(kMaxDefaultPrepareThreads, UsableCpuCount());
-  prepare_ = std::make_unique<PreparePool>(threads, options_.admission.max_items, options_.limits, clock_, observer_,
+  prepare_ = std::make_unique<PreparePool>(options_.admission.max_items, options_.limits, clock_, observer_,
                                            [this](WorkItemPtr item) { PushPrepared(std::move(item)); });
+  prepare_->Start(threads);
   return absl::OkStatus();
 }
 
@@ -283,12 +286,8 @@ void Pipeline::PushPrepared(WorkItemPtr item) {
 }
 
 void Pipeline::OnAllResults(std::shared_ptr<RequestState> state) {
-  const bool bulk = state->request().options.priority == Priority::kBulk;
-  if (bulk) {
-    completions_.TryPushBulk(std::move(state));
-  } else {
-    completions_.TryPush(std::move(state));
-  }
+  const size_t of_class = state->request().options.priority == Priority::kBulk ? 1 : 0;
+  completions_.TryPush(std::move(state), of_class);
 }
 
 std::vector<ModelInfo> Pipeline::Models() const {

@@ -184,26 +184,19 @@ TEST_CASE("Inputs over a limit are refused with the value and the limit") {
   options.limits.max_image_bytes = 10;
   EngineFixture f(options);
   const std::vector<int32_t> too_many = {1, 2, 3, 4};
-  const std::vector<int32_t> out_of_range = {1, 256};
-  const std::vector<int32_t> negative = {-1};
   const std::vector<int32_t> good = {97, 98};
-  EmbedRequest request = TextRequest({"12345678901", "", "", "", "", ""});
+  EmbedRequest request = TextRequest({"12345678901", "", ""});
   request.inputs[1].text->token_ids = too_many;
-  request.inputs[2].text->token_ids = out_of_range;
-  request.inputs[3].text->token_ids = negative;
-  request.inputs[4].text->token_ids = std::span<const int32_t>();
-  request.inputs[5].text->token_ids = good;
+  request.inputs[2].text->token_ids = good;
   const EmbedResponse texts = f.Embed(std::move(request));
 
   auto message = [](const EmbedResponse& response, size_t i) {
     return std::string(response.results[i].status.message());
   };
-  for (size_t i = 0; i < 5; ++i) CHECK(CodeOf(texts, i) == absl::StatusCode::kInvalidArgument);
+  for (size_t i = 0; i < 2; ++i) CHECK(CodeOf(texts, i) == absl::StatusCode::kInvalidArgument);
   CHECK(message(texts, 0) == "the text has 11 bytes; the limit is 10");
   CHECK(message(texts, 1) == "token_ids has 4 ids; the limit is 3");
-  CHECK(message(texts, 2) == "token id 256 is not in the vocabulary: 0 to 255");
-  CHECK(message(texts, 3) == "token id -1 is not in the vocabulary: 0 to 255");
-  CheckNear(texts.results[5].text, Normalised(TextVector("ab")));
+  CheckNear(texts.results[2].text, Normalised(TextVector("ab")));
   const EmbedResponse images = f.Embed(ImageRequest({"12345678901"}));
   CHECK(message(images, 0) == "the image has 11 bytes; the limit is 10");
 }
