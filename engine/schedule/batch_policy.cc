@@ -100,7 +100,7 @@ class Filler {
         // Too urgent itself: on to those that can stand a batch of this size.
         const TimePoint finish = Finish(choice_.units + item.units);
         if (weighs_deadlines_ && item.deadline < finish) {
-          const Urgency patient = From(finish - cost_.Predict(item.units));
+          const Urgency patient = From(finish - cost_.PredictAtLeast(item.units));
           if (position.urgency < patient) member = members.lower_bound(patient);
         }
       }
@@ -228,7 +228,7 @@ uint64_t EfficientUnits(uint64_t full_units, double units_per_second, const Cost
 
 TimePoint StartBy(TimePoint deadline, uint64_t units, const CostModel& cost, bool drop_late) {
   if (deadline == kNoDeadline || !drop_late || !cost.trained()) return deadline;
-  return deadline - cost.Predict(units);
+  return deadline - cost.PredictAtLeast(units);
 }
 
 std::optional<DropReason> WhyDead(const WorkItem& item, TimePoint now, const CostModel& cost, bool drop_late) {

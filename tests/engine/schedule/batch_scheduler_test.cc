@@ -309,6 +309,20 @@ TEST_CASE("a model whose batches fail does not stay fresh") {
   CHECK(house.puppet.held().size() == 1);
 }
 
+TEST_CASE("long work is not given up because of what short batches of one size cost") {
+  SchedulerHouse house;
+  for (int i = 0; i < 40; ++i) {
+    house.Push({.units = 16});
+    house.Turn();
+    house.Finish(milliseconds(2));  // which, as it is not known, is nearly all fixed cost
+  }
+  const auto answer = house.Push({.units = 500, .deadline_after = milliseconds(50)});
+  house.Turn();
+  REQUIRE(house.puppet.held().size() == 1);
+  house.Finish(milliseconds(3));
+  CHECK(answer->ok());
+}
+
 TEST_CASE("with drop_late off, hopeless work runs as long as it has not expired") {
   ScheduleOptions options;
   options.drop_late = false;
