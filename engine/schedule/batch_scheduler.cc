@@ -21,6 +21,10 @@ namespace {
 constexpr int kAdvancePart = 4;
 constexpr Duration kAdvanceLeast = std::chrono::milliseconds(1);
 
+// What a failed batch is charged at least: about what a batch takes that runs. An encoder that fails at once must not
+// look cheap and take every turn, also before anything is known of its cost.
+constexpr Duration kFailedCharge = std::chrono::milliseconds(10);
+
 std::vector<double> ModalityWeights(const ScheduleOptions& options) {
   std::vector<double> weights;
   weights.reserve(options.modalities.size());
@@ -96,11 +100,11 @@ bool BatchScheduler::State::TakeQueued(TimePoint now) {
 void BatchScheduler::State::TakeOutcome(const BatchOutcome& outcome, TimePoint now) {
   lanes.Done(outcome.lane, outcome.sequence, now);
   streams[outcome.encoder].Observe(outcome, now);
-  // A failed batch stays charged as predicted: an encoder that fails at once must not look cheap and take every turn.
-  if (!outcome.status.ok()) return;
+  const Duration charge = outcome.status.ok() ? outcome.device_time
+                                              : std::max({outcome.device_time, outcome.predicted_time, kFailedCharge});
   const auto modality = static_cast<size_t>(outcome.modality);
-  modality_share.Correct(modality, outcome.predicted_time, outcome.device_time);
-  encoder_shares[modality].Correct(outcome.encoder, outcome.predicted_time, outcome.device_time);
+  modality_share.Correct(modality, outcome.predicted_time, charge);
+  encoder_shares[modality].Correct(outcome.encoder, outcome.predicted_time, charge);
 }
 
 bool BatchScheduler::State::DropDead(TimePoint now) {
