@@ -65,7 +65,8 @@ void CheckSchedule(const ScheduleOptions& options, Checker& check) {
     check.Require(batch.max_batch_time > Duration::zero(), prefix + "max_batch_time", "> 0 s",
                   ToSeconds(batch.max_batch_time));
   }
-  check.Positive("schedule.bulk_every", options.bulk_every);
+  // Below 3 bulk work and work without deadline would start every batch between them.
+  check.Require(options.bulk_every >= 3, "schedule.bulk_every", ">= 3", options.bulk_every);
 }
 
 bool IsDevice(const std::string& device) {

@@ -46,7 +46,9 @@ struct BatchOptions {
 struct ScheduleOptions {
   std::array<BatchOptions, kModalityCount> modalities;  // index: Modality
   bool drop_late = true;                                // give up items the cost model says cannot make their deadline
-  size_t bulk_every = 8;  // interactive before bulk, but at least every n-th batch starts with waiting bulk work
+  // Interactive before bulk, but at least every n-th batch starts with waiting bulk work, and another one with waiting
+  // interactive work that has no deadline; >= 3.
+  size_t bulk_every = 8;
 };
 
 inline constexpr size_t kMaxLanes = 1024;

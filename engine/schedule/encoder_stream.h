@@ -20,6 +20,7 @@ class EncoderStream {
  public:
   using OnDrop = std::function<void(WorkItemPtr, DropReason)>;
 
+  // `bulk_every`: >= 3, or work with deadlines would start no batch while the other kinds wait.
   EncoderStream(Modality modality, BatchLimits limits, Duration max_wait, size_t bulk_every, OnDrop on_drop)
       : cost_(modality == Modality::kText ? &RoundedTokenTotal : &CostModel::NoPadding),
         modality_(modality),

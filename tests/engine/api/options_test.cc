@@ -49,7 +49,7 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
        "schedule.fusion.max_wait must be >= 0 s, is -0.005"},
       {[](auto& o) { o.schedule.modalities[0].max_batch_time = Duration(0); },
        "schedule.text.max_batch_time must be > 0 s, is 0"},
-      {[](auto& o) { o.schedule.bulk_every = 0; }, "schedule.bulk_every must be > 0, is 0"},
+      {[](auto& o) { o.schedule.bulk_every = 2; }, "schedule.bulk_every must be >= 3, is 2"},
       {[](auto& o) { o.lanes.device = "gpu"; }, "lanes.device must be auto, cpu, cuda or cuda:N, is \"gpu\""},
       {[](auto& o) { o.lanes.device = "cuda:"; }, "lanes.device must be auto, cpu, cuda or cuda:N, is \"cuda:\""},
       {[](auto& o) { o.lanes.device = "cuda:-1"; }, "lanes.device must be auto, cpu, cuda or cuda:N, is \"cuda:-1\""},

@@ -161,6 +161,23 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("with the smallest bulk_every each of the three kinds of work starts every third batch") {
+  ScheduleOptions options;
+  options.bulk_every = 3;
+  SchedulerHouse house(options, 1, {{Modality::kText, 512, 1}});
+  std::array<std::vector<std::shared_ptr<Answer>>, 3> kinds;
+  for (int i = 0; i < 20; ++i) {
+    kinds[0].push_back(house.Push({.priority = Priority::kBulk}));
+    kinds[1].push_back(house.Push({}));
+    kinds[2].push_back(house.Push({.deadline_after = seconds(10)}));
+  }
+  house.Turn();
+  for (int batch = 1; batch <= 30; ++batch) house.Finish(milliseconds(1));
+  for (const auto& answers : kinds) {
+    CHECK(std::count_if(answers.begin(), answers.end(), [](const auto& answer) { return answer->done(); }) >= 9);
+  }
+}
+
 TEST_CASE("cancelled bulk work takes no turn from the bulk work behind it, and is let go all at once") {
   ScheduleOptions options;
   options.bulk_every = 4;

@@ -38,7 +38,7 @@ TEST_CASE("each item is answered exactly once under random cancels, deadlines, c
     std::mt19937_64 random(seed);
     ScheduleOptions options;
     options.drop_late = seed % 2 == 0;
-    options.bulk_every = 1 + random() % 8;
+    options.bulk_every = 3 + random() % 8;
     if (seed == 3) options.modalities[0].max_wait = milliseconds(3);
     SchedulerHouse house(options, 3, kEncoders);
     house.puppet.serves = [](size_t lane, EncoderIndex encoder) { return lane != 1 || encoder != 2; };
