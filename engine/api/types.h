@@ -83,7 +83,7 @@ struct StageTimes {
   Duration lane{0};          // batch formed -> execution started (staging, copy in, wait for the stream)
   Duration compute{0};       // execution on the device
   Duration fusion{0};        // parts joined -> fused vector ready
-  Duration total{0};         // admitted -> last part ready
+  Duration total{0};         // admitted -> the result complete; of a pair: fused, or its slower part where one failed
 };
 
 // One input's answer. Not OK: all vectors are empty and `status` says why; neighbours are not affected.

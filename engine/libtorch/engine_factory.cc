@@ -69,8 +69,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const ProgramDevice& device, 
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options, const ProgramDevice& device) {
   InitTorchThread();
   std::vector<ServedModel> models;
-  for (size_t i = 0; i < options.models.size(); ++i) {
-    auto model = LoadModel(options, i, device);
+  for (const ModelOptions& options_of_model : options.models) {
+    auto model = LoadModel(options, options_of_model, device);
     if (!model.ok()) return model.status();
     models.push_back(*std::move(model));
   }

@@ -143,7 +143,6 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
 
   auto text = LoadText(options, model.text, device);
   if (!text.ok()) return text.status();
-  info.text = true;
   info.revision = text->loaded.revision;
   info.dimensions = text->loaded.program->OutputDimension();
   info.max_tokens = static_cast<uint32_t>(text->preparer->max_tokens());
@@ -156,7 +155,6 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   if (!model.image.folder.empty()) {
     auto image = LoadImage(options, model.image, *text, device);
     if (!image.ok()) return image.status();
-    info.image = true;
     info.image_width = info.image_height = image->loaded.image_size;
     info.parameter_count += image->loaded.parameter_count;
     info.parameter_bytes += image->loaded.parameter_bytes;
@@ -173,7 +171,6 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
                                        .dimension = info.dimensions,
                                        .max_batch_items = BatchOptionsOf(options, Modality::kFusion).max_items});
       if (!fusion.ok()) return fusion.status();
-      info.pair = true;
       info.fusion = model.fusion.kind;
       served.programs[static_cast<size_t>(Modality::kFusion)] = *std::move(fusion);
     }
@@ -185,13 +182,12 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
 
 }  // namespace
 
-absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, size_t index, const ProgramDevice& device) {
-  const ModelOptions& model = options.models[index];
+absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
+                                      const ProgramDevice& device) {
   auto served = LoadParts(options, model, device);
   if (!served.ok()) {
     return absl::Status(served.status().code(), absl::StrCat("model '", model.name, "': ", served.status().message()));
   }
-  served->info.is_default = index == 0;
   return served;
 }
 

@@ -129,7 +129,6 @@ absl::Status Pipeline::Start() {
   for (const ServedModel& model : parts_.models) {
     Served served;
     served.route.info = model.info;
-    served.route.info.is_default = served_.empty();
     served.preparers = {model.text_preparer.get(), model.image_preparer.get()};
     for (const Modality modality : kAllModalities) {
       const BatchProgram* program = model.programs[Index(modality)].get();
@@ -143,6 +142,7 @@ absl::Status Pipeline::Start() {
     }
     auto has = [&](Modality modality) { return model.programs[Index(modality)] != nullptr; };
     ModelInfo& info = served.route.info;
+    info.is_default = served_.empty();
     info.text = has(Modality::kText) && model.text_preparer != nullptr;
     info.image = has(Modality::kImage) && model.image_preparer != nullptr;
     info.pair = info.text && info.image && has(Modality::kFusion);
@@ -166,7 +166,6 @@ absl::Status Pipeline::Start() {
   }
   scheduler_ =
       std::make_unique<BatchScheduler>(options_.schedule, std::move(encoders), queues, lanes_.get(), clock_, observer_);
-  lanes_->SetListener(scheduler_.get());
   scheduler_->Start();
   const size_t threads =
       options_.prepare.threads != 0 ? options_.prepare.threads : std::min(kMaxDefaultPrepareThreads, UsableCpuCount());

@@ -19,7 +19,7 @@ namespace tributary {
 
 // One served model. `programs[m]` null: the model does not serve modality m. Text and image parts go with theirs.
 struct ServedModel {
-  ModelInfo info;
+  ModelInfo info;  // is_default, text, image and pair are set by the pipeline, from the rest of these parts
   std::unique_ptr<TextPreparer> text_preparer;
   std::unique_ptr<ImagePreparer> image_preparer;
   // One per modality, for the one device of the lanes. Index: Modality.

@@ -31,10 +31,10 @@ struct TextModelFolder {
   bool normalise = false;  // the model's own output is L2-normalised
 };
 
-// Reads modules.json, config.json, sentence_bert_config.json, tokenizer_config.json and the pooling module's
-// config.json; as sentence-transformers does, a folder without modules.json is a transformer with mean pooling and no
-// normalising. Errors: NOT_FOUND / INVALID_ARGUMENT naming the file and the key; a model that would be run differently
-// from its
+// Reads modules.json, the transformer's config.json and the pooling module's config.json (the tokenizer's files are
+// read by prepare/text). As sentence-transformers does, a folder without modules.json is a transformer with mean
+// pooling and no normalising.
+// Errors: NOT_FOUND / INVALID_ARGUMENT naming the file and the key; a model that would be run differently from its
 //   reference (another architecture, a module we do not have) is an error, never ignored.
 absl::StatusOr<TextModelFolder> ReadTextModelFolder(const std::string& folder);
 

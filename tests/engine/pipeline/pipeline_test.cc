@@ -140,13 +140,16 @@ TEST_CASE("A pair with a failed part fails with that part's status and never rea
   CHECK(f.control->BatchSizes(Modality::kFusion).empty());
 }
 
-TEST_CASE("A part of length zero cannot be fused") {
+TEST_CASE("A part of length zero cannot be fused and counts for its own modality, whichever part came last") {
+  const std::string zero(fake::kZeroVector);
+  const auto [text, image, bad] = GENERATE_COPY(table<std::string, std::string, Modality>(
+      {{zero, "a photo", Modality::kText}, {"a cat", zero, Modality::kImage}}));
   EngineFixture f;
-  EmbedRequest request = MakeRequest(RequestKind::kPair, {{std::string(fake::kZeroVector), "a photo"}});
+  EmbedRequest request = MakeRequest(RequestKind::kPair, {{text, image}});
   request.options.normalise = false;
   const EmbedResponse failed = f.Embed(std::move(request));
   CHECK(CodeOf(failed, 0) == absl::StatusCode::kInternal);
-  CHECK(f.observer.bad_vectors == 1);
+  CHECK(f.observer.bad_vectors == std::map<Modality, size_t>{{bad, 1}});
 }
 
 TEST_CASE("One bad input never harms its neighbours") {
