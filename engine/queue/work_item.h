@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <variant>
 #include <vector>
 
@@ -92,7 +91,6 @@ class WorkItem {
   std::shared_ptr<CancelToken> cancel;  // may be null
   Prepared prepared;
   ItemTimes times;
-  std::optional<DropReason> dropped;  // set by whoever gives the item up before compute
 
  private:
   std::shared_ptr<ItemSink> sink_;

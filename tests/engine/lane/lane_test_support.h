@@ -23,7 +23,6 @@ class RecordingSink final : public ItemSink {
     absl::Status status;
     std::vector<float> embedding;
     ItemTimes times;
-    std::optional<DropReason> dropped;
     size_t times_answered = 0;
   };
 
@@ -33,7 +32,6 @@ class RecordingSink final : public ItemSink {
     answer.status = std::move(status);
     answer.embedding = std::move(embedding);
     answer.times = item.times;
-    answer.dropped = item.dropped;
     ++answer.times_answered;
   }
   size_t Count() const {
@@ -43,7 +41,7 @@ class RecordingSink final : public ItemSink {
   Answer At(uint32_t input) const {
     std::lock_guard lock(mutex_);
     const auto found = answers_.find(input);
-    return found == answers_.end() ? Answer{absl::UnknownError("not answered"), {}, {}, {}, 0} : found->second;
+    return found == answers_.end() ? Answer{absl::UnknownError("not answered"), {}, {}, 0} : found->second;
   }
 
  private:
