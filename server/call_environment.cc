@@ -24,7 +24,7 @@ absl::Status CallEnvironment::NoSuchModel(std::string_view name) const {
 
 absl::Status CallEnvironment::CheckCall(const WireRequest& call) const {
   const EmbedRequest& request = call.request;
-  const size_t inputs = request.inputs.size() + call.errors.size();
+  const size_t inputs = request.inputs.size();
   if (inputs > limits.max_inputs_per_call) {
     return absl::InvalidArgumentError(absl::StrCat("the call has ", inputs, " inputs, the limit is ",
                                                    limits.max_inputs_per_call, " (admission.max_inputs_per_call)"));

@@ -28,8 +28,8 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
       : environment_(environment),
         record_(environment, method),
         deadline_(environment.Deadline(context)),
-        response_(response) {
-    environment_.calls->Add();
+        response_(response),
+        counted_(environment.calls->TryAdd()) {
     if (absl::Status status = Start(request); !status.ok()) FinishWith(status);
   }
 
@@ -40,7 +40,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override {
     record_.Finished(code_);
-    environment_.calls->Remove();
+    if (counted_) environment_.calls->Remove();
     delete this;
   }
 
@@ -55,21 +55,18 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
     float16_ = call->float16;
     errors_ = std::move(call->errors);
     EmbedRequest request = std::move(call->request);
-    if (request.inputs.empty()) {
-      const ModelInfo* model = environment_.FindModel(request.options.model);
-      Answer({.model = model->name, .model_revision = model->revision, .results = {}});
-      return absl::OkStatus();
-    }
     request.options.deadline = deadline_;
     request.cancel = cancel_;
-    return environment_.engine->Submit(std::move(request), [this](const EmbedResponse& response) { Answer(response); });
+    return environment_.engine->Submit(std::move(request),
+                                       [this](EmbedResponse response) { Answer(std::move(response)); });
   }
 
-  void Answer(const EmbedResponse& response) {
+  void Answer(EmbedResponse response) {
+    PutErrors(errors_, &response);
     environment_.LogFaults(record_.method(), response);
     google::protobuf::Arena arena;
     auto* message = google::protobuf::Arena::CreateMessage<v1::EmbedResponse>(&arena);
-    ToWire(response, errors_, float16_, message);
+    ToWire(response, float16_, message);
     *response_ = SerializeMessage(*message);
     FinishWith(absl::OkStatus());
   }
@@ -85,6 +82,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
   const CallRecord record_;
   const TimePoint deadline_;
   grpc::ByteBuffer* const response_;  // gRPC's, sent by Finish
+  const bool counted_;                // not while draining: then the engine refuses the call
   const std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
   // Written before Submit, read by the completion.
   std::vector<InputError> errors_;

@@ -99,7 +99,7 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
   const int metrics_port = *metrics == nullptr ? 0 : (*metrics)->port();
   const absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Create(config.server, &service);
   if (!server.ok()) return CannotStart(server.status());
-  size_t left = 0;
+  DrainResult drained;
   {
     const ProgressWatchdog watchdog(engine->get(), config.health, [&](bool serving, const std::string& reason) {
       (*server)->SetServing(serving);
@@ -116,15 +116,16 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
                  (*server)->port(), metrics_port == 0 ? "none" : std::to_string(metrics_port));
     const int signal = WaitForStopSignal();
     spdlog::info("signal {}: draining {} calls", signal, calls.open());
-    left = Drain(**server, **engine, calls, config.lifecycle.drain_timeout);
+    drained = Drain(**server, **engine, calls, config.lifecycle.drain_timeout);
   }
-  if (left > 0) {
+  if (drained.unanswered > 0) {
     // Destroying the server would wait for these calls without limit.
-    spdlog::error("{} calls were still unanswered after {} s: leaving them", left,
+    spdlog::error("{} calls were still unanswered after {} s: leaving them", drained.unanswered,
                   ToSeconds(config.lifecycle.drain_timeout));
     spdlog::shutdown();
     std::_Exit(2);
   }
+  if (drained.unsent > 0) spdlog::warn("{} answers were cut: their clients did not read them", drained.unsent);
   spdlog::info("drained: goodbye");
   return 0;
 }

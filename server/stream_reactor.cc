@@ -26,7 +26,11 @@ void StreamReactor::OnReadDone(bool ok) {
     EndInput(message.status());
     return;
   }
-  environment_.calls->Add();
+  // Not counted: the server drains. What was read before is answered, then the client must go elsewhere.
+  if (!environment_.calls->TryAdd()) {
+    EndInput(absl::UnavailableError("the server is draining"));
+    return;
+  }
   {
     MutexLock lock(mutex_);
     ++open_inputs_;  // before Submit: the answer may be there before it returns
@@ -45,14 +49,15 @@ void StreamReactor::OnReadDone(bool ok) {
 absl::Status StreamReactor::Submit(uint64_t id, std::shared_ptr<const v1::EmbedStreamRequest> message) {
   absl::StatusOr<WireRequest> call = FromWire(std::move(message));
   if (!call.ok()) return call.status();
-  if (!call->errors.empty()) return call->errors.front().status;
   if (absl::Status status = environment_.CheckCall(*call); !status.ok()) return status;
   EmbedRequest request = std::move(call->request);
   request.options.deadline = deadline_;
   request.cancel = cancel_;
-  return environment_.engine->Submit(
-      std::move(request),
-      [this, id, float16 = call->float16](const EmbedResponse& response) { Answer(id, float16, response); });
+  return environment_.engine->Submit(std::move(request), [this, id, float16 = call->float16,
+                                                          errors = std::move(call->errors)](EmbedResponse response) {
+    PutErrors(errors, &response);
+    Answer(id, float16, response);
+  });
 }
 
 void StreamReactor::Answer(uint64_t id, bool float16, const EmbedResponse& response) {
@@ -93,6 +98,7 @@ void StreamReactor::Enqueue(const v1::EmbedStreamResponse& message) {
 }
 
 void StreamReactor::OnWriteDone(bool ok) {
+  CallTracker* const calls = environment_.calls;
   written_.Clear();
   if (!ok) Abandon();
   Actions actions;
@@ -102,8 +108,8 @@ void StreamReactor::OnWriteDone(bool ok) {
     --open_inputs_;
     actions = Next();
   }
-  environment_.calls->Remove();
   Act(std::move(actions));
+  calls->Remove();  // last: where this was the stream's end, its status is on the way
 }
 
 void StreamReactor::OnCancel() {
@@ -113,6 +119,7 @@ void StreamReactor::OnCancel() {
 }
 
 void StreamReactor::Abandon() {
+  CallTracker* const calls = environment_.calls;
   size_t dropped = 0;
   Actions actions;
   {
@@ -123,12 +130,11 @@ void StreamReactor::Abandon() {
     unsent_.clear();
     actions = Next();
   }
-  environment_.calls->Remove(dropped);
   Act(std::move(actions));
+  calls->Remove(dropped);
 }
 
 void StreamReactor::EndInput(const absl::Status& status) {
-  environment_.calls->Add();  // until OnDone: an ending stream is owed its status
   Actions actions;
   {
     MutexLock lock(mutex_);
@@ -167,12 +173,6 @@ void StreamReactor::Act(Actions actions) {
 
 void StreamReactor::OnDone() {
   record_.Finished(code_);
-  bool input_ended = false;
-  {
-    MutexLock lock(mutex_);
-    input_ended = input_ended_;
-  }
-  if (input_ended) environment_.calls->Remove();
   delete this;
 }
 

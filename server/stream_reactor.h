@@ -21,10 +21,9 @@ namespace tributary {
 //   started, so HTTP/2 flow control stops the client, and a client that never reads holds no more than that. Finish is
 //   called once, when no more input will come, nothing is open and no write is under way; OnDone is the end of the
 //   object.
-// Errors: what concerns one input is its answer; bytes that are no message end the stream with INVALID_ARGUMENT once
-// the
-//   inputs before them are answered. A cancelled stream drops its unsent answers and ends when its last input comes
-//   back.
+// Errors: what concerns one input is its answer; bytes that are no message end the stream with INVALID_ARGUMENT, and
+//   the first input read while the server drains ends it with UNAVAILABLE, once the inputs before it are answered. A
+//   cancelled stream drops its unsent answers and ends when its last input comes back.
 // Thread-safety: reactions and completions run at once; the state is behind mutex_, and no gRPC call is made under it.
 // Ownership: owns itself.
 class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {

@@ -93,7 +93,7 @@ TEST_CASE("one bad input never fails its neighbours, whether the server or the e
   CHECK(reply.response.results(3).error().message() == "the text input has neither text nor token_ids");
 }
 
-TEST_CASE("a call whose every input is bad is answered without the engine") {
+TEST_CASE("a call whose every input is malformed is let in or refused like any other") {
   FakeEngine engine;
   TestServer server(&engine);
   v1::EmbedTextRequest request;
@@ -101,8 +101,12 @@ TEST_CASE("a call whose every input is bad is answered without the engine") {
   const Reply reply = EmbedText(*server.Stub(), request);
   REQUIRE(reply.status.ok());
   CHECK(reply.response.results(0).error().code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(reply.response.results(0).error().message() == "the text input has neither text nor token_ids");
   CHECK(reply.response.model() == "fake");
-  CHECK(engine.submitted() == 0);
+  engine.RefuseWith(absl::UnimplementedError("no texts"));
+  CHECK(EmbedText(*server.Stub(), request).status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
+  engine.StopAdmitting();
+  CHECK(EmbedText(*server.Stub(), request).status.error_code() == grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_CASE("raw garbage, a cut message and invalid UTF-8 get INVALID_ARGUMENT with a reason in every method") {
@@ -308,7 +312,7 @@ TEST_CASE("every call is reported to the observer once, with the code the client
     grpc::ClientContext context;
     v1::ListModelsResponse models;
     stub->ListModels(&context, {}, &models);
-    REQUIRE(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+    server.server->Shutdown(std::chrono::seconds(60));  // every call is over
     CHECK(server.observer.started() == 3);
     const auto finished = server.observer.finished();
     CHECK(std::multiset<std::pair<RpcMethod, absl::StatusCode>>(finished.begin(), finished.end()) ==

@@ -2,6 +2,7 @@
 #include <map>
 #include <thread>
 
+#include "server/lifecycle.h"
 #include "server/stream_reactor.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_engine.h"
@@ -159,37 +160,89 @@ TEST_CASE("a cancelled stream cancels its inputs and is forgotten once the engin
   CHECK(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
 }
 
-TEST_CASE("a client that never reads is read no further than the window, holds no more, and delays nobody") {
-  constexpr size_t kWindow = 16;
-  // Answers of 40 KB: a few fill HTTP/2's flow-control window, and the rest waits in the server.
-  FakeEngine engine(10000);
-  TestServer server(&engine, {.stream_window_inputs = kWindow});
-  Client client(server);
-  std::thread writer([&] {
-    // Blocks when the server has stopped reading and the connection's own buffers are full; ends with the stream.
+// A client that writes as fast as it can and never reads, over answers of 40 KB: a few fill HTTP/2's flow-control
+// window, and the rest waits in the server.
+struct DeafClient {
+  static constexpr size_t kWindow = 16;
+  FakeEngine engine{10000};
+  TestServer server{&engine, {.stream_window_inputs = kWindow}};
+  Client client{server};
+  // Blocks when the server has stopped reading and the connection's own buffers are full; ends with the stream.
+  std::thread writer{[this] {
     const std::string text(10000, 'x');
     for (uint64_t id = 0; client.stream->Write(StreamText(id, text)); ++id) {
     }
-  });
-  const auto other = server.Stub();
-  // The stream is stuck when its number of open inputs no longer changes; each look is one whole call of another
-  // client.
-  size_t unchanged = 0;
-  size_t submitted_by_stream = 0;
-  for (size_t others = 1; unchanged < 200; ++others) {
-    const Reply reply = EmbedText(*other, TextRequest({"a"}));
-    REQUIRE(reply.status.ok());
-    const size_t now = engine.submitted() - others;
-    unchanged = now == submitted_by_stream && now >= kWindow ? unchanged + 1 : 0;
-    submitted_by_stream = now;
+  }};
+
+  // Waits until the number of open inputs no longer changes; each look is one whole call of another client. Returns how
+  // many inputs the stream has submitted.
+  size_t WaitUntilStuck() {
+    const auto other = server.Stub();
+    size_t unchanged = 0;
+    size_t submitted_by_stream = 0;
+    for (size_t others = 1; unchanged < 200; ++others) {
+      const Reply reply = EmbedText(*other, TextRequest({"a"}));
+      REQUIRE(reply.status.ok());
+      const size_t now = engine.submitted() - others;
+      unchanged = now == submitted_by_stream && now >= kWindow ? unchanged + 1 : 0;
+      submitted_by_stream = now;
+    }
+    while (server.calls.open() != kWindow) std::this_thread::yield();  // the other client's last call is let go of
+    return submitted_by_stream;
   }
-  while (server.calls.open() != kWindow) std::this_thread::yield();  // the other client's last call is let go of
+};
+
+TEST_CASE("a client that never reads is read no further than the window, holds no more, and delays nobody") {
+  DeafClient deaf;
   // What the client's and the server's transport buffers took, and the window.
-  CHECK(submitted_by_stream < 40 * kWindow);
-  client.context.TryCancel();
-  writer.join();
-  CHECK(client.stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
-  CHECK(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+  CHECK(deaf.WaitUntilStuck() < 40 * DeafClient::kWindow);
+  deaf.client.context.TryCancel();
+  deaf.writer.join();
+  CHECK(deaf.client.stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(deaf.server.calls.WaitUntilNone(deaf.server.clock.Now() + std::chrono::seconds(60)));
+}
+
+TEST_CASE("a client that never reads holds the drain for a short grace only, then its answers are cut") {
+  DeafClient deaf;
+  deaf.WaitUntilStuck();
+  const DrainResult left = Drain(*deaf.server.server, deaf.engine, deaf.server.calls, std::chrono::seconds(60));
+  CHECK(left.unanswered == 0);
+  CHECK(left.unsent == DeafClient::kWindow);
+  deaf.writer.join();
+  CHECK(deaf.server.calls.open() == 0);
+  for (v1::EmbedStreamResponse answer; deaf.client.stream->Read(&answer);) {
+  }
+  CHECK_FALSE(deaf.client.stream->Finish().ok());
+}
+
+TEST_CASE("a drain ends a stream that sends without pause: what it had taken is answered, then it is UNAVAILABLE") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  Client client(server);
+  std::thread writer([&] {
+    for (uint64_t id = 0; client.stream->Write(StreamText(id, "a")); ++id) {
+    }
+  });
+  size_t vectors = 0;
+  size_t refused = 0;
+  grpc::Status status;
+  std::thread reader([&] {
+    for (v1::EmbedStreamResponse answer; client.stream->Read(&answer);) {
+      vectors += answer.result().has_embeddings() ? 1 : 0;
+      refused += answer.result().error().code() == grpc::StatusCode::UNAVAILABLE ? 1 : 0;
+    }
+    writer.join();
+    status = client.stream->Finish();
+  });
+  engine.WaitUntilSubmitted(1000);
+  const DrainResult left = Drain(*server.server, engine, server.calls, std::chrono::seconds(60));
+  reader.join();
+  CHECK(left.unanswered == 0);
+  CHECK(left.unsent == 0);
+  CHECK(vectors == engine.submitted());
+  CHECK(refused <= 1);  // read before the drain began, submitted after it
+  CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(status.error_message() == "the server is draining");
 }
 
 TEST_CASE("no more than the window's number of inputs of one stream reaches the engine unanswered") {

@@ -56,10 +56,11 @@ TEST_CASE("either part of a pair may be missing, but not both, and an input with
   message.add_pairs()->mutable_image();
   const auto call = Convert(message);
   REQUIRE(call.ok());
-  REQUIRE(call->request.inputs.size() == 2);
+  REQUIRE(call->request.inputs.size() == 5);
   CHECK(call->request.inputs[0].text.has_value());
   CHECK_FALSE(call->request.inputs[0].image.has_value());
-  CHECK_FALSE(call->request.inputs[1].text.has_value());
+  CHECK_FALSE(call->request.inputs[2].text.has_value());
+  CHECK(call->request.inputs[2].image.has_value());
   REQUIRE(call->errors.size() == 3);
   CHECK(call->errors[0].index == 1);
   CHECK(call->errors[1].index == 3);
@@ -67,12 +68,14 @@ TEST_CASE("either part of a pair may be missing, but not both, and an input with
   CHECK(call->errors[0].status.message() == "the pair has neither text nor image");
 }
 
-TEST_CASE("results and input errors come back in the order of the inputs") {
-  EmbedResponse response{.model = "m", .model_revision = "r", .results = std::vector<EmbedResult>(2)};
+TEST_CASE("results come back in the order of the inputs, malformed ones with what was wrong with them") {
+  EmbedResponse response{.model = "m", .model_revision = "r", .results = std::vector<EmbedResult>(4)};
   response.results[0].text = {1, 2};
-  response.results[1].text = {3, 4};
+  response.results[1].status = absl::InvalidArgumentError("empty");
+  response.results[2].text = {3, 4};
+  PutErrors({{1, absl::InvalidArgumentError("bad")}, {3, absl::InvalidArgumentError("worse")}}, &response);
   v1::EmbedResponse out;
-  ToWire(response, {{1, absl::InvalidArgumentError("bad")}, {3, absl::InvalidArgumentError("worse")}}, false, &out);
+  ToWire(response, false, &out);
   REQUIRE(out.results_size() == 4);
   CHECK(out.results(0).embeddings().text().float32(0) == 1);
   CHECK(out.results(1).error().message() == "bad");
@@ -166,11 +169,11 @@ TEST_CASE("no result is larger on the wire than the bound the answer limit is ju
   for (const bool float16 : {false, true}) {
     EmbedResponse response{.model = "m", .model_revision = "r", .results = {full, failed}};
     v1::EmbedResponse out;
-    ToWire(response, {}, float16, &out);
+    ToWire(response, float16, &out);
     CHECK(out.ByteSizeLong() <= 32 + 2 * MaxResultBytes(model, RequestKind::kPair, float16));
     v1::EmbedResponse errors_only;
     response.results = {failed, failed};
-    ToWire(response, {}, float16, &errors_only);
+    ToWire(response, float16, &errors_only);
     CHECK(errors_only.ByteSizeLong() <= 32 + 2 * MaxResultBytes(tiny, RequestKind::kText, float16));
   }
 }
