@@ -25,6 +25,9 @@ constexpr Duration kAdvanceLeast = std::chrono::milliseconds(1);
 // look cheap and take every turn, also before anything is known of its cost.
 constexpr Duration kFailedCharge = std::chrono::milliseconds(10);
 
+// What threw may throw again: the thread must not spin on it.
+constexpr Duration kPauseAfterException = std::chrono::milliseconds(10);
+
 std::vector<double> ModalityWeights(const ScheduleOptions& options) {
   std::vector<double> weights;
   weights.reserve(options.modalities.size());
@@ -219,7 +222,15 @@ void BatchScheduler::Run() {
   for (;;) {
     const uint64_t ticket = parker_.Ticket();
     if (stopping_.load(std::memory_order_relaxed)) return;
-    if (!RunOnce()) parker_.Park(ticket, state_->wake_at);
+    bool did = false;
+    try {
+      did = RunOnce();
+    } catch (...) {
+      // Out of memory, or an item's sink threw. The item in hand answers from its destructor if it has not; all else is
+      // where it was.
+      state_->WakeBy(state_->clock->Now() + kPauseAfterException);
+    }
+    if (!did) parker_.Park(ticket, state_->wake_at);
   }
 }
 

@@ -1,6 +1,9 @@
 // The scheduler's rules, turn by turn: fake clock, puppet lanes.
 #include "engine/schedule/batch_scheduler.h"
 
+#include <future>
+#include <stdexcept>
+
 #include "engine/schedule/length_buckets.h"
 #include "tests/engine/schedule/scheduler_house.h"
 #include "tests/support/catch.h"
@@ -381,6 +384,36 @@ TEST_CASE("waiting items are counted per modality, with the moment the oldest wa
   CHECK(house.scheduler.Waiting(Modality::kText).items == 2);
   CHECK(house.scheduler.Waiting(Modality::kText).oldest_queued == queued);
   CHECK(house.scheduler.Waiting(Modality::kImage).items == 0);
+}
+
+TEST_CASE("a sink that throws does not end the scheduler's thread") {
+  struct ThrowingSink final : ItemSink {
+    void OnItemDone(const WorkItem& /*item*/, absl::Status /*status*/, std::vector<float> /*embedding*/) override {
+      throw std::runtime_error("the sink was told to throw");
+    }
+  };
+  struct PromisingSink final : ItemSink {
+    void OnItemDone(const WorkItem& /*item*/, absl::Status status, std::vector<float> /*embedding*/) override {
+      code.set_value(status.code());
+    }
+    std::promise<absl::StatusCode> code;
+  };
+  SteadyClock clock;
+  Observer observer;
+  ModalityQueue<WorkItemPtr> text(8);
+  PuppetExecutor puppet;
+  BatchScheduler scheduler({}, {{Modality::kText, 512, 64}}, {&text, nullptr, nullptr}, &puppet, &clock, &observer);
+  scheduler.Start();
+  auto promising = std::make_shared<PromisingSink>();
+  for (const std::shared_ptr<ItemSink>& sink :
+       {std::shared_ptr<ItemSink>(std::make_shared<ThrowingSink>()), std::shared_ptr<ItemSink>(promising)}) {
+    auto item = std::make_unique<WorkItem>(sink);
+    item->units = 1;
+    item->deadline = clock.Now();  // expired when the scheduler sees it
+    REQUIRE(text.TryPush(std::move(item)));
+    scheduler.NotifyQueued();
+  }
+  CHECK(promising->code.get_future().get() == absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_CASE("Stop fails what waits in the scheduler and in the queues, and leaves batches in flight alone") {
