@@ -35,10 +35,11 @@ std::string ReadFile(const fs::path& path) {
   return text.str();
 }
 
-// The fake server as a child process, with its files in a folder of its own. Killed at the latest by the destructor.
+// The fake server as a child process, with its files in a folder of its own. `held`: it executes nothing until it
+// drains. Killed at the latest by the destructor.
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments, const std::string& config = kConfig) {
+  explicit Process(std::vector<std::string> arguments, const std::string& config = kConfig, bool held = false) {
     std::string pattern = fs::temp_directory_path() / "tributary-process-XXXXXX";
     folder_ = mkdtemp(pattern.data());
     std::ofstream(folder_ / "config.yaml") << config;
@@ -54,6 +55,7 @@ class Process {
     const std::string err = folder_ / "err";
     pid_ = fork();
     if (pid_ == 0) {
+      if (held) setenv("TRIBUTARY_FAKE_HELD_UNTIL_DRAIN", "1", 1);
       dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), 2);
       execv(argv[0], argv.data());
@@ -140,7 +142,7 @@ TEST_CASE("a server that cannot listen ends with 1 and says where it wanted to")
 }
 
 TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50 answers, exit 0 soon after the last") {
-  Process process(kServe);
+  Process process(kServe, kConfig, /*held=*/true);
   const auto channel = process.Connect();
   const auto stub = v1::EmbeddingService::NewStub(channel);
 
@@ -153,11 +155,6 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
 
   grpc::ClientContext stream_context;
   const auto idle = stub->EmbedStream(&stream_context);
-  v1::EmbedStreamRequest first;
-  first.mutable_text()->set_text("a");
-  REQUIRE(idle->Write(first));
-  v1::EmbedStreamResponse answer;
-  REQUIRE(idle->Read(&answer));
 
   constexpr size_t kCalls = 50;
   constexpr int kTexts = 10;
@@ -172,10 +169,11 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
       statuses[i] = stub->EmbedText(&context, request, &responses[i]);
     });
   }
-  // Waits until all have arrived; 500 items of 10 ms on one lane keep them in flight for seconds.
+  // Waits until all have arrived. None can end yet.
   const int metrics_port = std::stoi(process.Ports().at("metrics_port"));
   auto metrics = Scrape(HttpGet(metrics_port, "/metrics"));
-  while (metrics["tributary_rpc_started_total{method=\"EmbedText\"}"] < kCalls) {
+  while (metrics["tributary_rpc_started_total{method=\"EmbedText\"}"] < kCalls ||
+         metrics["tributary_rpc_started_total{method=\"EmbedStream\"}"] < 1) {
     std::this_thread::yield();
     metrics = Scrape(HttpGet(metrics_port, "/metrics"));
   }
@@ -192,6 +190,27 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
   for (size_t i = 0; i < kCalls; ++i) answered += statuses[i].ok() && responses[i].results_size() == kTexts ? 1 : 0;
   CHECK(answered == kCalls);
   CHECK(process.err().find("drained: goodbye") != std::string::npos);
+}
+
+TEST_CASE("a starting server prints its configuration once: what --check-config shows") {
+  const std::string config = "models:\n  - name: fake\n    text: {folder: /unused}\n";
+  std::vector<std::string> flags = kServe;
+  flags.push_back("--set=lanes.count=3");
+  Process process(flags, config);
+  process.Ports();
+  process.Signal(SIGTERM);
+  CHECK(process.Wait() == 0);
+
+  const std::string printed = process.out() + process.err();
+  const size_t first = printed.find("lanes.count: 3\n");
+  REQUIRE(first != std::string::npos);
+  CHECK(printed.find("lanes.count:", first + 1) == std::string::npos);
+
+  flags.push_back("--check-config");
+  Process check(flags, config);
+  CHECK(check.Wait() == 0);
+  CHECK_THAT(check.out(), ContainsSubstring("lanes.count: 3\n"));
+  CHECK_THAT(printed, ContainsSubstring(check.out()));
 }
 
 TEST_CASE("SIGINT ends the server too, and an idle server at once") {
