@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -321,9 +322,15 @@ EngineSnapshot Pipeline::Snapshot() const {
 
 absl::StatusOr<std::unique_ptr<Engine>> CreatePipeline(const EngineOptions& options, PipelineParts parts, Clock* clock,
                                                        Observer* observer) {
-  auto pipeline = std::make_unique<Pipeline>(options, std::move(parts), clock, observer);
-  if (absl::Status status = pipeline->Start(); !status.ok()) return status;
-  return pipeline;
+  // The stages take their threads and memory here, and the library throws where the system refuses one. What has been
+  // started by then ends with the pipeline.
+  try {
+    auto pipeline = std::make_unique<Pipeline>(options, std::move(parts), clock, observer);
+    if (absl::Status status = pipeline->Start(); !status.ok()) return status;
+    return pipeline;
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("the engine cannot start: ", error.what()));
+  }
 }
 
 }  // namespace tributary

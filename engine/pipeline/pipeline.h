@@ -34,6 +34,7 @@ struct PipelineParts {
 };
 
 // `clock` and `observer` must outlive the engine. Options must be Validate()d.
+// Errors: INVALID_ARGUMENT no model; RESOURCE_EXHAUSTED no thread or no memory; what the device says of its lanes.
 absl::StatusOr<std::unique_ptr<Engine>> CreatePipeline(const EngineOptions& options, PipelineParts parts, Clock* clock,
                                                        Observer* observer);
 
