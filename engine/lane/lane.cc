@@ -14,7 +14,12 @@
 namespace tributary {
 namespace {
 
-const absl::Status& FirstError(const absl::Status& a, const absl::Status& b) { return a.ok() ? b : a; }
+// What failed the whole batch, as its items are told it: INTERNAL, whatever code it came with. Of the other codes
+// clients conclude that they are to come back later (a device out of memory) or that their input was wrong.
+absl::Status BatchError(const absl::Status& enqueue_status, const absl::Status& status) {
+  const absl::Status& first = enqueue_status.ok() ? status : enqueue_status;
+  return first.ok() ? first : absl::InternalError(first.message());
+}
 
 }  // namespace
 
@@ -239,7 +244,7 @@ void Lane::ReportIdle(const Slot& slot, TimePoint from) const {
 }
 
 void Lane::CompleteItems(Slot& slot) {
-  const absl::Status& status = FirstError(slot.enqueue_status, slot.status);
+  const absl::Status status = BatchError(slot.enqueue_status, slot.status);
   BatchEvent event;
   event.lane = parts_.index;
   event.modality = slot.batch.modality;
@@ -250,25 +255,29 @@ void Lane::CompleteItems(Slot& slot) {
   event.status = status;
   parts_.observer->OnBatch(event);
 
-  const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
-  const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
   for (size_t i = 0; i < slot.batch.items.size(); ++i) {
-    WorkItem& item = *slot.batch.items[i];
-    item.times.compute_start = slot.started_at;
-    item.times.compute_end = slot.ended_at;
-    if (!status.ok()) {
-      item.Fail(status);
-      continue;
-    }
-    const size_t row = slot.staged.row_of_item.empty() ? i : slot.staged.row_of_item[i];
-    std::vector<float> vector(rows + row * dimension, rows + (row + 1) * dimension);
-    if (absl::Status good = CheckAndNormalise(vector, item.normalise); good.ok()) {
-      item.Complete(std::move(vector));
-    } else {
-      parts_.observer->OnBadVector(item.modality);
-      item.Fail(std::move(good));
+    try {
+      CompleteItem(slot, i, status);
+    } catch (const std::exception& error) {
+      // Out of memory, or the item's sink threw; in the second case it has had its answer, and this does nothing.
+      slot.batch.items[i]->Fail(absl::InternalError(absl::StrCat("its vector was lost: ", error.what())));
     }
   }
+}
+
+void Lane::CompleteItem(const Slot& slot, size_t index, const absl::Status& batch_status) {
+  WorkItem& item = *slot.batch.items[index];
+  item.times.compute_start = slot.started_at;
+  item.times.compute_end = slot.ended_at;
+  if (!batch_status.ok()) return item.Fail(batch_status);
+  const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
+  const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
+  const size_t row = slot.staged.row_of_item.empty() ? index : slot.staged.row_of_item[index];
+  std::vector<float> vector(rows + row * dimension, rows + (row + 1) * dimension);
+  absl::Status good = CheckAndNormalise(vector, item.normalise);
+  if (good.ok()) return item.Complete(std::move(vector));
+  parts_.observer->OnBadVector(item.modality);
+  item.Fail(std::move(good));
 }
 
 void Lane::Leave(Slot& slot) {
@@ -282,7 +291,7 @@ void Lane::Leave(Slot& slot) {
   outcome.computed_units = slot.staged.computed_units;
   outcome.predicted_time = slot.batch.predicted_time;
   outcome.device_time = slot.ended_at - slot.started_at;
-  outcome.status = FirstError(slot.enqueue_status, slot.status);
+  outcome.status = BatchError(slot.enqueue_status, slot.status);
   slot.batch = {};
   // Release: from here on the lane thread may stage the next batch into this slot.
   in_flight_.fetch_sub(1, std::memory_order_release);

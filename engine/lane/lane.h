@@ -41,9 +41,8 @@ struct LaneParts {
 //   never given out.
 // Thread-safety: Execute and FreeSlots from the scheduler thread; InFlight and Snapshot from any thread.
 // Ownership: device, programs, clock, observer and listener outlive it. The destructor runs what was handed over.
-// Errors: a failing Stage or Run fails the items of its batch and nothing else. Where the stream refuses the done
-// event,
-//   the stream is drained and made anew.
+// Errors: a failing Stage, Run or device fails the items of its batch with INTERNAL, and nothing else. Where the stream
+//   refuses the done event, the stream is drained and made anew.
 class Lane {
  public:
   static absl::StatusOr<std::unique_ptr<Lane>> Create(LaneParts parts);
@@ -95,6 +94,7 @@ class Lane {
 
   void ReportIdle(const Slot& slot, TimePoint from) const;
   void CompleteItems(Slot& slot);
+  void CompleteItem(const Slot& slot, size_t index, const absl::Status& batch_status);
   void Leave(Slot& slot);
 
   const LaneParts parts_;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <random>
+#include <stdexcept>
 
 #include "engine/api/cancel_token.h"
 #include "engine/lane/lane_set.h"
@@ -156,7 +157,8 @@ TEST_CASE("An operation the stream refuses fails its batch, and the slot is used
 
   f.Execute(MakeTextBatch(f.sink, {"first"}, 0, 1));
   f.listener.WaitFor(1);
-  CHECK(f.sink->At(0).status.code() == absl::StatusCode::kUnavailable);
+  CHECK(f.sink->At(0).status.code() == absl::StatusCode::kInternal);
+  CHECK(std::string(f.sink->At(0).status.message()).find("refuses") != std::string::npos);
   for (uint32_t i = 1; i <= 4; ++i) {
     f.Execute(MakeTextBatch(f.sink, {"text " + std::to_string(i)}, i, i + 1));
     f.listener.WaitFor(i + 1);
@@ -167,6 +169,23 @@ TEST_CASE("An operation the stream refuses fails its batch, and the slot is used
   // Without its last event nothing would tell when the slot is free: the stream was drained and made anew.
   CHECK(f.device.StreamsCreated() == (operation == "record" && skip == 2 ? 2 : 1));
   CHECK(f.lanes->Snapshot()[0].running_for == Duration{0});
+}
+
+TEST_CASE("A sink that throws costs its own item only") {
+  struct ThrowingSink final : ItemSink {
+    void OnItemDone(const WorkItem& /*item*/, absl::Status /*status*/, std::vector<float> /*embedding*/) override {
+      throw std::runtime_error("the sink was told to throw");
+    }
+  };
+  Fixture f(FakeDevice::Steps::kOwnThread);
+  Batch batch = MakeTextBatch(std::make_shared<ThrowingSink>(), {"thrown away"});
+  batch.items.push_back(std::move(MakeTextBatch(f.sink, {"neighbour"}).items[0]));
+  f.Execute(std::move(batch));
+  f.Execute(MakeTextBatch(f.sink, {"next batch"}, 1, 2));
+  f.listener.WaitFor(2);
+
+  CHECK(f.sink->At(0).embedding == Vector("neighbour"));
+  CHECK(f.sink->At(1).embedding == Vector("next batch"));
 }
 
 TEST_CASE("A vector that is not finite is refused for its item only") {
