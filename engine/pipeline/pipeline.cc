@@ -162,7 +162,13 @@ absl::Status Pipeline::Start() {
   }
   for (size_t i = 0; i < std::max<size_t>(1, options_.completion_threads); ++i) {
     completion_threads_.emplace_back(absl::StrCat("trib-done-", i), [this] {
-      while (auto state = completions_.Pop()) (*state)->Complete();
+      while (auto state = completions_.Pop()) {
+        try {
+          (*state)->Complete();
+        } catch (...) {
+          // The caller's completion threw, or memory ran out. The state gives the permit back as it is destroyed.
+        }
+      }
     });
   }
   scheduler_ =

@@ -2,6 +2,7 @@
 #include "engine/pipeline/pipeline.h"
 
 #include <cmath>
+#include <stdexcept>
 
 #include "tests/engine/pipeline/pipeline_test_support.h"
 
@@ -75,6 +76,19 @@ TEST_CASE("A text alone and among 64 others has the same vector") {
   for (size_t i = 0; i < texts.size(); ++i) {
     CHECK(together.Wait().results[i].text == f.Embed(TextRequest({texts[i]})).results[0].text);
   }
+}
+
+TEST_CASE("A completion that throws costs its own request only, and holds no permit") {
+  EngineOptions options;
+  options.completion_threads = 1;
+  options.admission.max_items = 1;
+  EngineFixture f(options);
+  REQUIRE(f.engine
+              ->Submit(TextRequest({"thrown away"}),
+                       [](const EmbedResponse&) { throw std::runtime_error("the completion was told to throw"); })
+              .ok());
+  REQUIRE(f.engine->WaitUntilIdle(hours(1)));
+  CHECK(f.Embed(TextRequest({"text"})).results[0].status.ok());
 }
 
 TEST_CASE("An image call takes encoded and raw images") {
