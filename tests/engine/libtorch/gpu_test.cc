@@ -80,6 +80,31 @@ TEST_CASE("Bytes copied to the GPU and back are the same, and events come in ord
   CHECK(std::memcmp(in, out, kBytes) == 0);
 }
 
+TEST_CASE("A stream of the second GPU copies and records there, whatever the calling thread's current GPU is",
+          "[gpu]") {
+  if (NoGpu()) return;
+  if (CudaDeviceCount() < 2) {
+    std::cout << "not run: it needs a second GPU\n";
+    return;
+  }
+  SteadyClock clock;
+  auto device = CreateCudaDevice(1, &clock);
+  REQUIRE(device.ok());
+  auto pinned_in = (*device)->AllocatePinned(4);
+  auto pinned_out = (*device)->AllocatePinned(4);
+  auto memory = (*device)->AllocateDevice(4);
+  auto stream = (*device)->CreateStream(0);
+  REQUIRE((pinned_in.ok() && pinned_out.ok() && memory.ok() && stream.ok()));
+  std::memcpy(pinned_in->data.get(), "abc", 4);
+
+  // This thread's current GPU is the first one, as a lane's is.
+  CHECK((*stream)->CopyIn(memory->data.get(), pinned_in->data.get(), 4).ok());
+  CHECK(WaitForEvent(**stream).status.ok());
+  CHECK((*stream)->CopyOut(pinned_out->data.get(), memory->data.get(), 4).ok());
+  CHECK(WaitForEvent(**stream).status.ok());
+  CHECK(std::memcmp(pinned_out->data.get(), "abc", 4) == 0);
+}
+
 TEST_CASE("An exception of launched work is the status of the next event and of no later one", "[gpu]") {
   if (NoGpu()) return;
   SteadyClock clock;
