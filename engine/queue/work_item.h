@@ -53,7 +53,8 @@ class WorkItem;
 class ItemSink {
  public:
   virtual ~ItemSink() = default;
-  // Exactly once per item. Runs on the thread that completed it (preparation, scheduler, lane): must not block.
+  // Exactly once per item. Runs on the thread that completed it (preparation, scheduler, lane): must not block. What it
+  // throws is lost: scheduler and lane go on.
   // `embedding` f32 [D], empty unless status is OK.
   virtual void OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> embedding) = 0;
 };
