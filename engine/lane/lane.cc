@@ -94,6 +94,7 @@ LaneSnapshot Lane::Snapshot() const {
   LaneSnapshot snapshot;
   snapshot.device = parts_.device->Name();
   snapshot.batches_in_flight = InFlight();
+  snapshot.consecutive_failed_batches = consecutive_failed_.load(std::memory_order_relaxed);
   MutexLock lock(times_mutex_);
   if (running_) snapshot.running_for = std::max(Duration{0}, parts_.clock->Now() - changed_at_);
   snapshot.busy_seconds_total = ToSeconds(busy_ + snapshot.running_for);
@@ -293,6 +294,11 @@ void Lane::Leave(Slot& slot) {
   outcome.device_time = slot.ended_at - slot.started_at;
   outcome.status = BatchError(slot.enqueue_status, slot.status);
   slot.batch = {};
+  if (!outcome.status.ok()) {
+    consecutive_failed_.fetch_add(1, std::memory_order_relaxed);
+  } else if (outcome.items > 0) {
+    consecutive_failed_.store(0, std::memory_order_relaxed);
+  }
   // Release: from here on the lane thread may stage the next batch into this slot.
   in_flight_.fetch_sub(1, std::memory_order_release);
   if (listener_ != nullptr) listener_->OnBatchDone(outcome);

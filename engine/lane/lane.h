@@ -103,6 +103,7 @@ class Lane {
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;  // lane thread only
   std::atomic<size_t> in_flight_{0};
+  std::atomic<size_t> consecutive_failed_{0};  // batches; relaxed: a gauge
 
   Mutex mailbox_mutex_;
   CondVar mailbox_wake_;

@@ -134,6 +134,26 @@ TEST_CASE("A failing batch fails its items and leaves the lane alive") {
   CHECK(f.device.Violations().empty());
 }
 
+TEST_CASE("Batches that fail in a row are counted; one that runs starts anew, one that was dropped says nothing") {
+  const std::string trigger(GENERATE(fake::kStageThrows, fake::kRunFails));
+  CAPTURE(trigger);
+  Fixture f(FakeDevice::Steps::kOwnThread);
+  size_t batches = 0;
+  const auto failed_after = [&](const std::string& text, TimePoint deadline = kNoDeadline) {
+    Batch batch = MakeTextBatch(f.sink, {text}, static_cast<uint32_t>(batches), batches + 1);
+    batch.items[0]->deadline = deadline;
+    f.Execute(std::move(batch));
+    f.listener.WaitFor(++batches);
+    return f.lanes->Snapshot()[0].consecutive_failed_batches;
+  };
+  CHECK(failed_after("good") == 0);
+  CHECK(failed_after(trigger) == 1);
+  CHECK(failed_after(trigger) == 2);
+  CHECK(failed_after("expired", f.clock.Now()) == 2);
+  CHECK(failed_after("good") == 0);
+  CHECK(failed_after(trigger) == 1);
+}
+
 TEST_CASE("A copy or launch that fails on the device fails its batch only") {
   const std::string operation = GENERATE("copy_in", "launch", "copy_out", "record");
   CAPTURE(operation);
