@@ -6,6 +6,13 @@
 #include "absl/strings/str_cat.h"
 
 namespace tributary {
+namespace {
+
+// An input that a program cannot stand fails its own batches; so many of a lane, none of them good, are a broken device
+// (a CUDA error stays for the life of the process).
+constexpr size_t kMaxFailedBatches = 16;
+
+}  // namespace
 
 std::string StuckReason(const EngineSnapshot& snapshot, const HealthOptions& options) {
   for (size_t lane = 0; lane < snapshot.lanes.size(); ++lane) {
@@ -13,6 +20,11 @@ std::string StuckReason(const EngineSnapshot& snapshot, const HealthOptions& opt
     if (running > options.max_batch_time) {
       return absl::StrCat("lane ", lane, " (", snapshot.lanes[lane].device, ") has been executing one batch for ",
                           ToSeconds(running), " s, the limit is ", ToSeconds(options.max_batch_time), " s");
+    }
+    const size_t failed = snapshot.lanes[lane].consecutive_failed_batches;
+    if (failed >= kMaxFailedBatches) {
+      return absl::StrCat("the last ", failed, " batches of lane ", lane, " (", snapshot.lanes[lane].device,
+                          ") have all failed");
     }
   }
   for (const Modality modality : kAllModalities) {

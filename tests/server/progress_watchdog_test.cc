@@ -30,6 +30,14 @@ TEST_CASE("an engine is stuck when a batch runs or an item waits beyond its limi
   CHECK(StuckReason(snapshot, options) == "lane 1 (cpu) has been executing one batch for 31 s, the limit is 30 s");
 }
 
+TEST_CASE("a lane whose batches all fail is stuck, one that fails now and then is not") {
+  EngineSnapshot snapshot = Healthy();
+  snapshot.lanes[1].consecutive_failed_batches = 15;
+  CHECK(StuckReason(snapshot, {}).empty());
+  snapshot.lanes[1].consecutive_failed_batches = 16;
+  CHECK(StuckReason(snapshot, {}) == "the last 16 batches of lane 1 (cpu) have all failed");
+}
+
 TEST_CASE("the watchdog reports each change once, and the way back") {
   FakeEngine engine;
   engine.SetSnapshot(Healthy());
