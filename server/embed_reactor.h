@@ -40,6 +40,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override {
     record_.Finished(code_);
+    environment_.answers->Release(reserved_bytes_);
     if (counted_) environment_.calls->Remove();
     delete this;
   }
@@ -47,11 +48,14 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
  private:
   // Not OK: nothing was submitted, and the call ends with this status.
   absl::Status Start(grpc::ByteBuffer* bytes) {
-    auto message = ParseMessage<RequestProto>(bytes);
+    auto message = ParseMessage<RequestProto>(bytes, environment_.limits.max_inputs_per_call);
     if (!message.ok()) return message.status();
     absl::StatusOr<WireRequest> call = FromWire(*std::move(message));
     if (!call.ok()) return call.status();
-    if (absl::Status status = environment_.CheckCall(*call); !status.ok()) return status;
+    const absl::StatusOr<size_t> answer_bytes = environment_.CheckCall(*call);
+    if (!answer_bytes.ok()) return answer_bytes.status();
+    if (absl::Status status = environment_.answers->Reserve(*answer_bytes); !status.ok()) return status;
+    reserved_bytes_ = *answer_bytes;
     float16_ = call->float16;
     errors_ = std::move(call->errors);
     EmbedRequest request = std::move(call->request);
@@ -87,6 +91,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
   // Written before Submit, read by the completion.
   std::vector<InputError> errors_;
   bool float16_ = false;
+  size_t reserved_bytes_ = 0;  // for the answer, until it is sent
   // Written before Finish, read in OnDone.
   grpc::StatusCode code_ = grpc::StatusCode::OK;
 };

@@ -31,6 +31,7 @@ const std::vector<MetricRow>& Rows() {
       {Id::kRpcFinished, "tributary_rpc_finished_total", kCounter, {"method", "code"}, "RPCs that are over, by the code sent"},
       {Id::kRpcSeconds, "tributary_rpc_duration_seconds", kHistogram, {"method", "outcome"}, "Time from the arrival of an RPC to its end; outcome ok or error"},
       {Id::kRpcInFlight, "tributary_rpc_in_flight", kGauge, {"method"}, "RPCs open now"},
+      {Id::kRpcUnsentAnswerBytes, "tributary_rpc_unsent_answer_bytes", kGauge, {}, "Bytes kept for answers that are not sent yet, from the admission of their calls on"},
 
       {Id::kAdmissionRequestsInFlight, "tributary_admission_requests_in_flight", kGauge, {}, "Requests between admission and completion"},
       {Id::kAdmissionItemsInFlight, "tributary_admission_items_in_flight", kGauge, {}, "Items between admission and completion"},

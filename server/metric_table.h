@@ -31,6 +31,8 @@ enum class MetricId : size_t {
   kRpcFinished,
   kRpcSeconds,
   kRpcInFlight,
+  // answers that wait for their clients (answer_budget)
+  kRpcUnsentAnswerBytes,
   // the engine's snapshot (engine_metrics)
   kAdmissionRequestsInFlight,
   kAdmissionItemsInFlight,

@@ -21,6 +21,7 @@ struct GrpcServerOptions {
   std::string listen = "0.0.0.0:50051";  // port 0: one the system picks
   size_t max_request_bytes = size_t{64} << 20;
   size_t max_response_bytes = size_t{4} << 20;
+  size_t max_unsent_answer_bytes = size_t{256} << 20;  // of all calls together
   size_t stream_window_inputs = 512;
   size_t max_streams_per_connection = 1024;
   size_t memory_quota_bytes = size_t{1} << 30;  // of gRPC's own buffers

@@ -1,9 +1,11 @@
 #include "server/metrics_server.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "server/answer_budget.h"
 #include "server/engine_metrics.h"
 #include "server/gpu_monitor.h"
 #include "server/process_metrics.h"
@@ -18,8 +20,8 @@ namespace {
 using Collectors = std::vector<std::shared_ptr<prometheus::Collectable>>;
 
 Collectors AllCollectors(const Engine* engine) {
-  return {std::make_shared<PrometheusObserver>(), std::make_shared<EngineMetrics>(engine),
-          std::make_shared<ProcessMetrics>(BuildInfo{"0.1.0", "2.11.0"}),
+  return {std::make_shared<PrometheusObserver>(), std::make_shared<AnswerBudget>(1),
+          std::make_shared<EngineMetrics>(engine), std::make_shared<ProcessMetrics>(BuildInfo{"0.1.0", "2.11.0"}),
           std::make_shared<GpuMonitor>(GpuMonitorOptions{.enabled = false})};
 }
 
@@ -55,6 +57,32 @@ TEST_CASE("a port that is taken is refused with its address, and is free again o
   first->reset();
   REQUIRE(HttpGet(port, "/metrics").empty());
   REQUIRE(MetricsServer::Create(address, {}).ok());
+}
+
+TEST_CASE("connections that say nothing delay neither scrapes nor the end") {
+  absl::StatusOr<std::unique_ptr<MetricsServer>> server =
+      MetricsServer::Create("127.0.0.1:0", AllCollectors(/*engine=*/nullptr));
+  REQUIRE(server.ok());
+  const int port = (*server)->port();
+  std::vector<int> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(ConnectTo(port));
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(HttpGet(port, "/metrics").find("200 OK") != std::string::npos);
+  server->reset();
+  // With a time-out of 10 s and two threads, each of the two waited for that; 5 s leave room for a busy machine.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  for (const int connection : silent) close(connection);
+}
+
+TEST_CASE("answers not yet sent show as a gauge") {
+  AnswerBudget answers(1000);
+  REQUIRE(answers.Reserve(600).ok());
+  REQUIRE(answers.Reserve(600).ok());  // one answer more than the limit
+  REQUIRE(answers.Reserve(1).code() == absl::StatusCode::kResourceExhausted);
+  REQUIRE(Scrape(answers)["tributary_rpc_unsent_answer_bytes"] == 1200);
+  answers.Release(600);
+  REQUIRE(answers.Reserve(1).ok());
+  REQUIRE(Scrape(answers)["tributary_rpc_unsent_answer_bytes"] == 601);
 }
 
 TEST_CASE("the engine's gauges are read from its snapshot at the moment of the scrape") {

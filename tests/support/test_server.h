@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/api/engine.h"
+#include "server/answer_budget.h"
 #include "server/call_tracker.h"
 #include "server/embed_service.h"
 #include "server/error_log.h"
@@ -55,11 +56,13 @@ struct TestServer {
                  std::lock_guard lock(log_mutex);
                  log.push_back(line);
                }),
+        answers(options.max_unsent_answer_bytes),
         service({.engine = engine,
                  .clock = &clock,
                  .observer = &observer,
                  .errors = &errors,
                  .calls = &calls,
+                 .answers = &answers,
                  .limits = limits,
                  .models = {}}) {
     options.listen = "127.0.0.1:0";
@@ -87,6 +90,7 @@ struct TestServer {
   std::vector<std::string> log;
   ErrorLog errors;
   CallTracker calls;
+  AnswerBudget answers;
   EmbedService service;
   std::unique_ptr<GrpcServer> server;
 };
