@@ -18,6 +18,7 @@
 #include "grpc_health.grpc.pb.h"
 #include "tests/support/catch.h"
 #include "tests/support/scrape.h"
+#include "tests/support/temporary_folder.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
 namespace tributary {
@@ -40,19 +41,17 @@ std::string ReadFile(const fs::path& path) {
 class Process {
  public:
   explicit Process(std::vector<std::string> arguments, const std::string& config = kConfig, bool held = false) {
-    std::string pattern = fs::temp_directory_path() / "tributary-process-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    std::ofstream(folder_ / "config.yaml") << config;
+    folder_.Write("config.yaml", config);
     arguments.insert(arguments.begin(), TRIBUTARY_FAKE_SERVER);
     for (std::string& argument : arguments) {
       const size_t at = argument.find("DIR/");
-      if (at != std::string::npos) argument.replace(at, 3, folder_.string());
+      if (at != std::string::npos) argument.replace(at, 3, folder_.path());
     }
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    const std::string out = folder_ / "out";
-    const std::string err = folder_ / "err";
+    const std::string out = folder_.File("out");
+    const std::string err = folder_.File("err");
     pid_ = fork();
     if (pid_ == 0) {
       if (held) setenv("TRIBUTARY_FAKE_HELD_UNTIL_DRAIN", "1", 1);
@@ -67,7 +66,6 @@ class Process {
       kill(pid_, SIGKILL);
       Wait();
     }
-    fs::remove_all(folder_);
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -80,19 +78,19 @@ class Process {
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  std::string out() const { return ReadFile(folder_ / "out"); }
-  std::string err() const { return ReadFile(folder_ / "err"); }
+  std::string out() const { return ReadFile(folder_.File("out")); }
+  std::string err() const { return ReadFile(folder_.File("err")); }
 
   // Waits until the server has written its ports.
   std::map<std::string, std::string> Ports() const {
-    while (!fs::exists(folder_ / "ports")) {
+    while (!fs::exists(folder_.File("ports"))) {
       // A server that could not start never writes them.
       int status = 0;
       if (waitpid(pid_, &status, WNOHANG) != 0) FAIL("the server has ended: " + err());
       std::this_thread::yield();
     }
     std::map<std::string, std::string> ports;
-    std::ifstream file(folder_ / "ports");
+    std::ifstream file(folder_.File("ports"));
     for (std::string line; std::getline(file, line);) {
       ports[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
     }
@@ -103,7 +101,7 @@ class Process {
   }
 
  private:
-  fs::path folder_;
+  const TemporaryFolder folder_;
   pid_t pid_ = -1;
 };
 

@@ -1,7 +1,5 @@
 // The whole engine on the default models: text, images and pairs through preparation, queues, scheduler, lanes and
 // fusion.
-#include "engine/libtorch/engine_factory.h"
-
 #include <cmath>
 #include <fstream>
 #include <future>
@@ -11,10 +9,11 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "tests/engine/libtorch/temp_folder.h"
+#include "engine/libtorch/engine_factory.h"
 #include "tests/engine/libtorch/text_batch.h"
 #include "tests/engine/libtorch/text_goldens.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -53,7 +52,7 @@ double Norm(const std::vector<float>& vector) {
 }
 
 TEST_CASE("The default models answer text, image and pair calls end to end, equal to the reference") {
-  const TempFolder cache;
+  const TemporaryFolder cache;
   SteadyClock clock;
   Observer observer;
   auto engine = CreateLibtorchEngine(DefaultModels(cache.path()), &clock, &observer);
@@ -119,7 +118,7 @@ TEST_CASE("The default models answer text, image and pair calls end to end, equa
 }
 
 TEST_CASE("What the options name and is not there is an error with the model's name and the file") {
-  const TempFolder cache;
+  const TemporaryFolder cache;
   SteadyClock clock;
   Observer observer;
   const auto error_of = [&](const EngineOptions& options) {

@@ -14,10 +14,10 @@
 #include "engine/base/clock.h"
 #include "engine/libtorch/device/cuda_device.h"
 #include "engine/libtorch/engine_factory.h"
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/engine/libtorch/text_batch.h"
 #include "tests/engine/libtorch/text_goldens.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -169,7 +169,7 @@ EmbedResponse Call(Engine& engine, EmbedRequest request) {
 
 TEST_CASE("Text, image and fused vectors in FP16 on the GPU equal those in fp32 on the CPU to 0.999", "[gpu]") {
   if (NoGpu()) return;
-  const TempFolder cache;
+  const TemporaryFolder cache;
   SteadyClock clock;
   Observer observer;
   auto cpu = CreateLibtorchEngine(DefaultModel("cpu", "fp32", cache.path()), &clock, &observer);

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -36,7 +36,7 @@ TEST_CASE("The default model's folder is read as sentence-transformers reads it"
 }
 
 TEST_CASE("A folder without modules.json is a transformer with mean pooling, not normalised") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("config.json", kConfig);
   const auto read = ReadTextModelFolder(folder.path());
   REQUIRE(read.ok());
@@ -47,7 +47,7 @@ TEST_CASE("A folder without modules.json is a transformer with mean pooling, not
 }
 
 TEST_CASE("modules.json places the transformer and the pooling") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("modules.json", With(kModules, R"("path":"")", R"("path":"0_Transformer")"));
   folder.Write("0_Transformer/config.json", kConfig);
   folder.Write("1_Pooling/config.json", R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false})");
@@ -64,7 +64,7 @@ TEST_CASE("Each pooling mode is read in its old and its new spelling") {
       {R"({"pooling_mode_cls_token":true})", Pooling::kCls},    {R"({"pooling_mode":"cls"})", Pooling::kCls},
       {R"({"pooling_mode_max_tokens":true})", Pooling::kMax},   {R"({"pooling_mode":"max"})", Pooling::kMax},
   };
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("modules.json", kModules);
   folder.Write("config.json", kConfig);
   for (const auto& [config, pooling] : cases) {
@@ -107,7 +107,7 @@ TEST_CASE("What would be run differently from the reference is refused with file
   };
   for (const Case& wrong : cases) {
     CAPTURE(wrong.file, wrong.content);
-    const TempFolder folder;
+    const TemporaryFolder folder;
     folder.Write("config.json", kConfig);
     folder.Write("modules.json", kModules);
     folder.Write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens":true})");

@@ -34,7 +34,7 @@ std::vector<TokenIds> RandomTexts(size_t count, size_t longest, uint32_t seed) {
   return texts;
 }
 
-absl::StatusOr<LoadedTextProgram> Load(const TempFolder& folder, Pooling pooling = Pooling::kMean,
+absl::StatusOr<LoadedTextProgram> Load(const TemporaryFolder& folder, Pooling pooling = Pooling::kMean,
                                        const TextProgramOptions& options = {.dtype = "fp32"}) {
   InitTorchThread();
   auto read = ReadTextModelFolder(folder.path());
@@ -56,7 +56,7 @@ TEST_CASE("A packed batch gives what a plain computation of each text gives, for
       BertConfig config = TinyConfig();
       config.hidden_act = activation;
       const PlainBert plain(config, 1);
-      const TempFolder folder;
+      const TemporaryFolder folder;
       plain.Write(folder, "");
       const auto loaded = Load(folder, pooling);
       REQUIRE(loaded.ok());
@@ -72,7 +72,7 @@ TEST_CASE("A packed batch gives what a plain computation of each text gives, for
 
 TEST_CASE("Weights whose names carry the prefix bert. are the same model") {
   const PlainBert plain(TinyConfig(), 3);
-  const TempFolder with, without;
+  const TemporaryFolder with, without;
   plain.Write(with, "bert.");
   plain.Write(without, "");
   const auto texts = RandomTexts(4, 20, 4);
@@ -80,7 +80,7 @@ TEST_CASE("Weights whose names carry the prefix bert. are the same model") {
 }
 
 TEST_CASE("Type, revision and number of the parameters are reported") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(TinyConfig(), 5).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
@@ -93,7 +93,7 @@ TEST_CASE("Type, revision and number of the parameters are reported") {
 
 TEST_CASE("A text of every position fits though the budget is smaller, and limits are what was asked for") {
   const PlainBert plain(TinyConfig(), 6);
-  const TempFolder folder;
+  const TemporaryFolder folder;
   plain.Write(folder, "");
   const auto loaded = Load(folder, Pooling::kMean, {.dtype = "fp32", .max_batch_tokens = 20, .max_batch_items = 3});
   REQUIRE(loaded.ok());
@@ -109,7 +109,7 @@ TEST_CASE("A text of every position fits though the budget is smaller, and limit
 }
 
 TEST_CASE("Padding is only what rounds the token total up") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(TinyConfig(), 7).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
@@ -118,7 +118,7 @@ TEST_CASE("Padding is only what rounds the token total up") {
 }
 
 TEST_CASE("What preparation should have refused fails the batch, not the process") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(TinyConfig(), 8).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
@@ -144,29 +144,29 @@ TEST_CASE("What preparation should have refused fails the batch, not the process
 TEST_CASE("A model folder that does not fit its weights is refused with file and tensor") {
   const auto error_after = [](const auto& change) {
     PlainBert plain(TinyConfig(), 9);
-    const TempFolder folder;
+    const TemporaryFolder folder;
     change(plain, folder);
     auto loaded = Load(folder);
     REQUIRE_FALSE(loaded.ok());
     return std::string(loaded.status().message());
   };
-  CHECK_THAT(error_after([](PlainBert& plain, const TempFolder& folder) {
+  CHECK_THAT(error_after([](PlainBert& plain, const TemporaryFolder& folder) {
                plain.tensors().erase("encoder.layer.1.output.dense.bias");
                plain.Write(folder, "");
              }),
              ContainsSubstring("model.safetensors: no tensor 'encoder.layer.1.output.dense.bias'"));
   CHECK_THAT(
-      error_after([](PlainBert& plain, const TempFolder& folder) {
+      error_after([](PlainBert& plain, const TemporaryFolder& folder) {
         plain.tensors()["encoder.layer.0.intermediate.dense.weight"].shape = {36, 50};
         plain.Write(folder, "bert.");
       }),
       ContainsSubstring("'bert.encoder.layer.0.intermediate.dense.weight' has shape [36, 50], expected [50, 36]"));
-  CHECK_THAT(error_after([](PlainBert& plain, const TempFolder& folder) {
+  CHECK_THAT(error_after([](PlainBert& plain, const TemporaryFolder& folder) {
                plain.Write(folder, "");
                std::filesystem::resize_file(folder.File("model.safetensors"), 20000);
              }),
              ContainsSubstring("lie outside the"));
-  CHECK_THAT(error_after([](PlainBert& plain, const TempFolder& folder) {
+  CHECK_THAT(error_after([](PlainBert& plain, const TemporaryFolder& folder) {
                plain.Write(folder, "");
                std::filesystem::remove(folder.File("model.safetensors"));
              }),
@@ -176,7 +176,7 @@ TEST_CASE("A model folder that does not fit its weights is refused with file and
 TEST_CASE("An activation or type that cannot be run is refused by its key") {
   BertConfig config = TinyConfig();
   config.hidden_act = "silu";
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(config, 10).Write(folder, "");
   CHECK_THAT(std::string(Load(folder).status().message()), ContainsSubstring("hidden_act must be gelu"));
   CHECK_THAT(std::string(Load(folder, Pooling::kMean, {.dtype = "int3"}).status().message()),
