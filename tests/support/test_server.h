@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "server/error_log.h"
 #include "server/grpc_server.h"
 #include "server/rpc_observer.h"
+#include "tests/support/thread_name.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
 namespace tributary {
@@ -55,6 +57,7 @@ struct TestServer {
                [this](const std::string& line) {
                  std::lock_guard lock(log_mutex);
                  log.push_back(line);
+                 log_threads.insert(CurrentThreadName());
                }),
         answers(options.max_unsent_answer_bytes),
         service({.engine = engine,
@@ -83,11 +86,16 @@ struct TestServer {
     std::lock_guard lock(log_mutex);
     return log;
   }
+  std::set<std::string> LogThreads() {
+    std::lock_guard lock(log_mutex);
+    return log_threads;
+  }
 
   SteadyClock clock;
   CountingRpcObserver observer;
   std::mutex log_mutex;
   std::vector<std::string> log;
+  std::set<std::string> log_threads;  // that wrote it: answers with faults are logged where they are made
   ErrorLog errors;
   CallTracker calls;
   AnswerBudget answers;
