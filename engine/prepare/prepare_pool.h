@@ -38,9 +38,9 @@ struct PrepareEntry {
 // Called by engine/pipeline; feeds `next` with prepared items (units and times set), on the pool's threads.
 // Invariants: an accepted item goes to `next` or is completed here: dropped (cancelled, expired, shutdown) before it
 //   costs anything, refused by a limit or its preparer, or INTERNAL where the preparer threw.
-// Who checks what: the pool the configured limits of an input's size; the preparers what the model and the format
-// allow. Thread-safety: Submit and DepthItems from any thread; Start and Stop from the owner. Ownership: preparers,
-// clock, observer and what `next` uses outlive it.
+// Who checks what: the pool the configured limits of an input's size; the preparers what model and format allow.
+// Thread-safety: Submit and DepthItems from any thread; Start and Stop from the owner.
+// Ownership: preparers, clock, observer and what `next` uses outlive it.
 class PreparePool {
  public:
   using Next = std::function<void(WorkItemPtr)>;
