@@ -62,7 +62,7 @@ TEST_CASE("A packed batch gives what a plain computation of each text gives, for
       REQUIRE(loaded.ok());
 
       const auto texts = RandomTexts(9, 48, 2);
-      const auto run = RunTexts(*loaded->program, texts);
+      const auto run = RunBatch(*loaded->program, TextBatch(texts));
 
       REQUIRE(run.ok());
       for (size_t i = 0; i < texts.size(); ++i) CheckClose(run->vectors[i], plain.Embed(texts[i], pooling));
@@ -76,7 +76,8 @@ TEST_CASE("Weights whose names carry the prefix bert. are the same model") {
   plain.Write(with, "bert.");
   plain.Write(without, "");
   const auto texts = RandomTexts(4, 20, 4);
-  CHECK(RunTexts(*Load(with)->program, texts)->vectors == RunTexts(*Load(without)->program, texts)->vectors);
+  CHECK(RunBatch(*Load(with)->program, TextBatch(texts))->vectors ==
+        RunBatch(*Load(without)->program, TextBatch(texts))->vectors);
 }
 
 TEST_CASE("Type, revision and number of the parameters are reported") {
@@ -102,7 +103,7 @@ TEST_CASE("A text of every position fits though the budget is smaller, and limit
   CHECK(loaded->program->OutputDimension() == 36);
 
   const TokenIds longest(48, 7);
-  const auto run = RunTexts(*loaded->program, {longest});
+  const auto run = RunBatch(*loaded->program, TextBatch({longest}));
   REQUIRE(run.ok());
   CHECK(run->computed_units == 48);
   CheckClose(run->vectors[0], plain.Embed(longest, Pooling::kMean));
@@ -113,8 +114,8 @@ TEST_CASE("Padding is only what rounds the token total up") {
   PlainBert(TinyConfig(), 7).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
-  CHECK(RunTexts(*loaded->program, {TokenIds(40, 1), TokenIds(3, 1), TokenIds(1, 1)})->computed_units == 48);
-  CHECK(RunTexts(*loaded->program, std::vector<TokenIds>(128, TokenIds(1, 1)))->computed_units == 128);
+  CHECK(RunBatch(*loaded->program, TextBatch({TokenIds(40, 1), TokenIds(3, 1), TokenIds(1, 1)}))->computed_units == 48);
+  CHECK(RunBatch(*loaded->program, TextBatch(std::vector<TokenIds>(128, TokenIds(1, 1))))->computed_units == 128);
 }
 
 TEST_CASE("What preparation should have refused fails the batch, not the process") {
@@ -128,12 +129,13 @@ TEST_CASE("What preparation should have refused fails the batch, not the process
                                                     {TokenIds{-1}, "token id -1"}};
   for (const auto& [ids, error] : cases) {
     CAPTURE(error);
-    const auto run = RunTexts(*loaded->program, {TokenIds{1, 2}, ids});
+    const auto run = RunBatch(*loaded->program, TextBatch({TokenIds{1, 2}, ids}));
     CHECK(run.status().code() == absl::StatusCode::kInternal);
     CHECK_THAT(std::string(run.status().message()), ContainsSubstring(error));
   }
-  CHECK_THAT(std::string(RunTexts(*loaded->program, std::vector<TokenIds>(30, TokenIds(48, 1))).status().message()),
-             ContainsSubstring("of a slot of"));
+  CHECK_THAT(
+      std::string(RunBatch(*loaded->program, TextBatch(std::vector<TokenIds>(30, TokenIds(48, 1)))).status().message()),
+      ContainsSubstring("of a slot of"));
   Batch pictures;
   pictures.items.push_back(std::make_unique<WorkItem>(nullptr));
   pictures.items[0]->prepared = PixelBlock{};
