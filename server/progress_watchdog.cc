@@ -1,5 +1,6 @@
 #include "server/progress_watchdog.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -27,11 +28,16 @@ std::string StuckReason(const EngineSnapshot& snapshot, const HealthOptions& opt
                           ") have all failed");
     }
   }
+  // A long queue alone is overload: its items may be old while batch after batch is done.
+  Duration since_batch = Duration::max();
+  for (const LaneSnapshot& lane : snapshot.lanes) since_batch = std::min(since_batch, lane.since_batch);
+  if (since_batch <= options.max_queue_age) return "";
   for (const Modality modality : kAllModalities) {
     const Duration age = snapshot.queues[static_cast<size_t>(modality)].oldest_age;
     if (age > options.max_queue_age) {
       return absl::StrCat("the oldest waiting ", std::string(ModalityName(modality)), " item is ", ToSeconds(age),
-                          " s old, the limit is ", ToSeconds(options.max_queue_age), " s");
+                          " s old and no batch was done for ", ToSeconds(since_batch), " s, the limit is ",
+                          ToSeconds(options.max_queue_age), " s");
     }
   }
   return "";

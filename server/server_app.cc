@@ -89,7 +89,6 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
   const TimePoint load_begin = clock.Now();
   const absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(config.engine, &clock, observer.get());
   if (!engine.ok()) return CannotStart(engine.status());
-  observer->ShowLanes((*engine)->Snapshot().lanes.size());
   EmbedService service({.engine = engine->get(),
                         .clock = &clock,
                         .observer = observer.get(),

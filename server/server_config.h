@@ -41,7 +41,8 @@ struct LifecycleOptions {
 struct HealthOptions {
   Duration check_interval = std::chrono::seconds(1);
   Duration max_batch_time = std::chrono::seconds(30);  // of one batch on a lane
-  Duration max_queue_age = std::chrono::seconds(120);  // of the oldest waiting item
+  // Of the oldest waiting item, where no batch was done for as long.
+  Duration max_queue_age = std::chrono::seconds(120);
 };
 
 struct MetricsOptions {

@@ -259,6 +259,7 @@ void ToWire(const ModelInfo& info, v1::Model* out) {
   out->set_normalised_by_default(info.normalised_by_default);
   out->set_fusion(info.fusion);
   out->set_compute_type(info.compute_type);
+  out->set_image_compute_type(info.image_compute_type);
   out->set_parameter_count(info.parameter_count);
   out->set_parameter_bytes(info.parameter_bytes);
 }

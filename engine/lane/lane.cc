@@ -14,6 +14,11 @@
 namespace tributary {
 namespace {
 
+template <typename Label>
+size_t Index(Label label) {
+  return static_cast<size_t>(label);
+}
+
 // What failed the whole batch, as its items are told it: INTERNAL, whatever code it came with. Of the other codes
 // clients conclude that they are to come back later (a device out of memory) or that their input was wrong.
 absl::Status BatchError(const absl::Status& enqueue_status, const absl::Status& status) {
@@ -35,7 +40,8 @@ Lane::Lane(LaneParts parts)
     : parts_(std::move(parts)),
       shares_memory_(parts_.device->SharesHostMemory()),
       slots_(parts_.slots),
-      changed_at_(parts_.clock->Now()) {}
+      accounted_until_(parts_.clock->Now()),
+      last_end_(accounted_until_) {}
 
 Lane::~Lane() {
   {
@@ -90,14 +96,23 @@ void Lane::Execute(Batch batch) {
   mailbox_wake_.NotifyOne();
 }
 
-LaneSnapshot Lane::Snapshot() const {
+LaneSnapshot Lane::Snapshot(IdleCause waiting_for, TimePoint now) const {
   LaneSnapshot snapshot;
   snapshot.device = parts_.device->Name();
   snapshot.batches_in_flight = InFlight();
   snapshot.consecutive_failed_batches = consecutive_failed_.load(std::memory_order_relaxed);
   MutexLock lock(times_mutex_);
-  if (running_) snapshot.running_for = std::max(Duration{0}, parts_.clock->Now() - changed_at_);
-  snapshot.busy_seconds_total = ToSeconds(busy_ + snapshot.running_for);
+  if (running_) {
+    AccountUntil(now, &busy_[Index(*running_)]);
+    snapshot.running_for = std::max(Duration{0}, now - running_since_);
+  } else {
+    const IdleCause cause = snapshot.batches_in_flight > 0 ? IdleCause::kStaging : waiting_for;
+    if (cause == IdleCause::kNoWork || cause == last_look_) AccountUntil(now, &idle_[Index(cause)]);
+    last_look_ = cause;
+  }
+  snapshot.busy = busy_;
+  snapshot.idle = idle_;
+  snapshot.since_batch = std::max(Duration{0}, now - last_end_);
   return snapshot;
 }
 
@@ -200,13 +215,10 @@ void Lane::OnStarted(Slot& slot, const absl::Status& status, TimePoint at) {
   slot.status.Update(status);
   slot.running = true;
   slot.started_at = at;
-  TimePoint idle_since;
-  {
-    MutexLock lock(times_mutex_);
-    idle_since = std::exchange(changed_at_, at);
-    running_ = true;
-  }
-  ReportIdle(slot, idle_since);
+  MutexLock lock(times_mutex_);
+  AccountForGap(slot);
+  running_ = slot.batch.modality;
+  running_since_ = at;
 }
 
 void Lane::OnEnded(Slot& slot, const absl::Status& status, TimePoint at) {
@@ -214,9 +226,9 @@ void Lane::OnEnded(Slot& slot, const absl::Status& status, TimePoint at) {
   if (!std::exchange(slot.running, false)) return;
   slot.ended_at = std::max(at, slot.started_at);
   MutexLock lock(times_mutex_);
-  busy_ += slot.ended_at - slot.started_at;
-  running_ = false;
-  changed_at_ = slot.ended_at;
+  AccountUntil(slot.ended_at, &busy_[Index(slot.batch.modality)]);
+  running_.reset();
+  last_end_ = slot.ended_at;
 }
 
 void Lane::OnDone(Slot& slot, const absl::Status& status, TimePoint at) {
@@ -227,21 +239,23 @@ void Lane::OnDone(Slot& slot, const absl::Status& status, TimePoint at) {
 
 // Cuts the gap before this batch by what its own first items were doing: not yet admitted, not yet prepared, not yet in
 // this lane's hands, being staged.
-void Lane::ReportIdle(const Slot& slot, TimePoint from) const {
+void Lane::AccountForGap(const Slot& slot) {
   TimePoint admitted = TimePoint::max();
   TimePoint queued = TimePoint::max();
   for (const WorkItemPtr& item : slot.batch.items) {
     admitted = std::min(admitted, item->times.admitted);
     queued = std::min(queued, item->times.queued);
   }
-  auto until = [&](TimePoint end, IdleCause cause) {
-    end = std::min(end, slot.started_at);
-    if (end > from) parts_.observer->OnLaneIdle(parts_.index, cause, end - std::exchange(from, end));
-  };
-  until(admitted, IdleCause::kNoWork);
-  until(queued, IdleCause::kPreparing);
-  until(slot.handed_at, IdleCause::kScheduling);
-  until(slot.started_at, IdleCause::kStaging);
+  const std::array<TimePoint, kIdleCauseCount> ends = {admitted, queued, slot.handed_at, slot.started_at};
+  for (size_t cause = 0; cause < kIdleCauseCount; ++cause) {
+    AccountUntil(std::min(ends[cause], slot.started_at), &idle_[cause]);
+  }
+  last_look_.reset();
+}
+
+// The time not yet accounted for, up to `end`, goes to `total`.
+void Lane::AccountUntil(TimePoint end, Duration* total) const {
+  if (end > accounted_until_) *total += end - std::exchange(accounted_until_, end);
 }
 
 void Lane::CompleteItems(Slot& slot) {

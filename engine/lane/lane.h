@@ -1,10 +1,12 @@
 // One lane: a thread that stages batches, a device stream that runs them, a ring of staging slots between the two.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,7 +55,10 @@ class Lane {
   // Acquire: pairs with the release when a batch leaves, so that its slot may be staged anew.
   size_t InFlight() const { return in_flight_.load(std::memory_order_acquire); }
   void Execute(Batch batch);
-  LaneSnapshot Snapshot() const;
+  // `waiting_for`: what an idle lane waits for by the state of the stages before the lanes, as of `now`. A gap is
+  // accounted for up to `now` where that is NoWork, which nothing that comes later can change, or what it was at the
+  // look before in this gap; else it stays open until its batch starts, whose own items tell the causes.
+  LaneSnapshot Snapshot(IdleCause waiting_for, TimePoint now) const;
 
  private:
   // Staging memory and the batch it carries. Written by the lane thread until the first enqueue, then by the stream's
@@ -92,7 +97,8 @@ class Lane {
   void OnEnded(Slot& slot, const absl::Status& status, TimePoint at);
   void OnDone(Slot& slot, const absl::Status& status, TimePoint at);
 
-  void ReportIdle(const Slot& slot, TimePoint from) const;
+  void AccountForGap(const Slot& slot) TRIBUTARY_REQUIRES(times_mutex_);
+  void AccountUntil(TimePoint end, Duration* total) const TRIBUTARY_REQUIRES(times_mutex_);
   void CompleteItems(Slot& slot);
   void CompleteItem(const Slot& slot, size_t index, const absl::Status& batch_status);
   void Leave(Slot& slot);
@@ -111,9 +117,14 @@ class Lane {
   bool closed_ TRIBUTARY_GUARDED_BY(mailbox_mutex_) = false;
 
   mutable Mutex times_mutex_;
-  Duration busy_ TRIBUTARY_GUARDED_BY(times_mutex_){0};  // of the batches that have ended
-  bool running_ TRIBUTARY_GUARDED_BY(times_mutex_) = false;
-  TimePoint changed_at_ TRIBUTARY_GUARDED_BY(times_mutex_);  // running: since when; else: idle since when
+  // Mutable: a look accounts for the time up to it, so that what it has shown never shrinks.
+  mutable std::array<Duration, kModalityCount> busy_ TRIBUTARY_GUARDED_BY(times_mutex_){};
+  mutable std::array<Duration, kIdleCauseCount> idle_ TRIBUTARY_GUARDED_BY(times_mutex_){};
+  mutable TimePoint accounted_until_ TRIBUTARY_GUARDED_BY(times_mutex_);
+  mutable std::optional<IdleCause> last_look_ TRIBUTARY_GUARDED_BY(times_mutex_);  // of this gap
+  std::optional<Modality> running_ TRIBUTARY_GUARDED_BY(times_mutex_);
+  TimePoint running_since_ TRIBUTARY_GUARDED_BY(times_mutex_);
+  TimePoint last_end_ TRIBUTARY_GUARDED_BY(times_mutex_);
 
   // Joined, then drained, by the destructor in this order.
   WorkerThread thread_;

@@ -182,6 +182,7 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
     auto image = LoadImage(options, model.image, *text, device);
     if (!image.ok()) return image.status();
     info.image_width = info.image_height = image->loaded.image_size;
+    info.image_compute_type = std::string(ComputeTypeName(image->loaded.compute_type));
     info.parameter_count += image->loaded.parameter_count;
     info.parameter_bytes += image->loaded.parameter_bytes;
     ContentHash both;

@@ -306,14 +306,17 @@ std::vector<ModelInfo> Pipeline::Models() const {
 EngineSnapshot Pipeline::Snapshot() const {
   EngineSnapshot snapshot;
   const TimePoint now = clock_->Now();
+  // Down the flow, so that an item that moves on meanwhile is seen.
+  IdleCause waiting_for = prepare_->Busy() ? IdleCause::kPreparing : IdleCause::kNoWork;
   for (const Modality modality : kAllModalities) {
     QueueSnapshot& queue = snapshot.queues[Index(modality)];
     const WaitingSnapshot waiting = scheduler_->Waiting(modality);
     queue.depth_items = queues_[Index(modality)]->SizeApprox() + waiting.items;
     queue.capacity_items = queues_[Index(modality)]->capacity();
     if (waiting.items > 0) queue.oldest_age = std::max(Duration{0}, now - waiting.oldest_queued);
+    if (queue.depth_items > 0) waiting_for = IdleCause::kScheduling;
   }
-  snapshot.lanes = lanes_->Snapshot();
+  snapshot.lanes = lanes_->Snapshot(waiting_for, now);
   snapshot.requests_in_flight = admission_.requests_in_flight();
   snapshot.items_in_flight = admission_.items_in_flight();
   snapshot.bytes_in_flight = admission_.bytes_in_flight();

@@ -64,7 +64,11 @@ void PreparePool::Stop() {
 }
 
 void PreparePool::Loop() {
-  while (std::optional<PrepareEntry> entry = entries_.Pop()) Prepare(*std::move(entry));
+  while (std::optional<PrepareEntry> entry = entries_.Pop()) {
+    preparing_.fetch_add(1, std::memory_order_relaxed);
+    Prepare(*std::move(entry));
+    preparing_.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 void PreparePool::Prepare(PrepareEntry entry) {

@@ -39,7 +39,7 @@ struct PrepareEntry {
 // Invariants: an accepted item goes to `next` or is completed here: dropped (cancelled, expired, shutdown) before it
 //   costs anything, refused by a limit or its preparer, or INTERNAL where the preparer threw.
 // Who checks what: the pool the configured limits of an input's size; the preparers what model and format allow.
-// Thread-safety: Submit and DepthItems from any thread; Start and Stop from the owner.
+// Thread-safety: Submit, DepthItems and Busy from any thread; Start and Stop from the owner.
 // Ownership: preparers, clock, observer and what `next` uses outlive it.
 class PreparePool {
  public:
@@ -57,6 +57,8 @@ class PreparePool {
   // Ends the threads after the item each one holds; what waits is dropped with UNAVAILABLE. Idempotent.
   void Stop();
   size_t DepthItems() const { return entries_.size(); }
+  // Whether an item waits here or is being prepared.
+  bool Busy() const { return entries_.size() > 0 || preparing_.load(std::memory_order_relaxed) > 0; }
 
  private:
   void Loop();
@@ -69,6 +71,7 @@ class PreparePool {
   const Next next_;
   BoundedQueue<PrepareEntry> entries_;
   std::atomic<bool> stopping_{false};
+  std::atomic<size_t> preparing_{0};  // items; relaxed: a gauge
   std::vector<WorkerThread> threads_;
 };
 

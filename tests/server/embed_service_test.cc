@@ -352,6 +352,7 @@ TEST_CASE("models are listed with the default first, and found by name") {
   CHECK(model.normalised_by_default());
   CHECK(model.fusion() == "weighted_mean");
   CHECK(model.compute_type() == "fp32");
+  CHECK(model.image_compute_type() == "bf16");
   CHECK(model.parameter_count() == 10);
   CHECK(model.parameter_bytes() == 40);
 

@@ -91,7 +91,11 @@ TEST_CASE("the engine's gauges are read from its snapshot at the moment of the s
   EngineSnapshot snapshot;
   snapshot.queues[1] = {.depth_items = 7, .capacity_items = 1024, .oldest_age = std::chrono::milliseconds(1500)};
   snapshot.lanes = {{.device = "cpu"},
-                    {.device = "cpu", .running_for = std::chrono::seconds(2), .batches_in_flight = 2}};
+                    {.device = "cpu",
+                     .busy = {std::chrono::milliseconds(500), std::chrono::milliseconds(2500)},
+                     .idle = {std::chrono::milliseconds(0), std::chrono::milliseconds(1500)},
+                     .running_for = std::chrono::seconds(2),
+                     .batches_in_flight = 2}};
   snapshot.requests_in_flight = 3;
   snapshot.items_in_flight = 9;
   snapshot.items_capacity = 16384;
@@ -108,6 +112,11 @@ TEST_CASE("the engine's gauges are read from its snapshot at the moment of the s
   REQUIRE(scrape["tributary_lane_info{lane=\"0\",device=\"cpu\"}"] == 1);
   REQUIRE(scrape["tributary_lane_running_seconds{lane=\"1\"}"] == Approx(2));
   REQUIRE(scrape["tributary_lane_batches_in_flight{lane=\"1\"}"] == 2);
+  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"1\",modality=\"text\"}"] == Approx(0.5));
+  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"1\",modality=\"image\"}"] == Approx(2.5));
+  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"0\",modality=\"image\"}"] == 0);
+  REQUIRE(scrape["tributary_lane_idle_seconds_total{lane=\"1\",cause=\"preparing\"}"] == Approx(1.5));
+  REQUIRE(scrape.count("tributary_lane_idle_seconds_total{") == 2 * kIdleCauseCount);
   REQUIRE(scrape["tributary_admission_requests_in_flight"] == 3);
   REQUIRE(scrape["tributary_admission_items_in_flight"] == 9);
   REQUIRE(scrape["tributary_admission_items_capacity"] == 16384);
@@ -128,7 +137,7 @@ TEST_CASE("each model is described by an info series and its size") {
   FakeEngine engine;
   const Scrape scrape{EngineMetrics(&engine)};
   REQUIRE(scrape["tributary_model_info{model=\"fake\",revision=\"f0\",default=\"true\",modalities=\"text+image+pair\","
-                 "dimensions=\"4\",compute_type=\"fp32\",fusion=\"weighted_mean\"}"] == 1);
+                 "dimensions=\"4\",compute_type=\"fp32\",image_compute_type=\"bf16\",fusion=\"weighted_mean\"}"] == 1);
   REQUIRE(scrape.count("tributary_model_info{") == 2);
   REQUIRE(scrape["tributary_model_parameters{model=\"second\"}"] == 10);
   REQUIRE(scrape["tributary_model_parameter_bytes{model=\"second\"}"] == 40);

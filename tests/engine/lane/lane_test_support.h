@@ -82,10 +82,6 @@ class RecordingObserver final : public Observer {
     std::lock_guard lock(mutex_);
     batches.push_back(event);
   }
-  void OnLaneIdle(size_t /*lane*/, IdleCause cause, Duration idle) override {
-    std::lock_guard lock(mutex_);
-    idles.emplace_back(cause, idle);
-  }
   void OnBadVector(Modality /*modality*/) override {
     std::lock_guard lock(mutex_);
     ++bad_vectors;
@@ -94,7 +90,6 @@ class RecordingObserver final : public Observer {
   std::mutex mutex_;
   std::vector<DropReason> drops;
   std::vector<BatchEvent> batches;
-  std::vector<std::pair<IdleCause, Duration>> idles;
   size_t bad_vectors = 0;
 };
 
