@@ -296,15 +296,8 @@ void Lane::CompleteItem(const Slot& slot, size_t index, const absl::Status& batc
 }
 
 void Lane::Leave(Slot& slot) {
-  BatchOutcome outcome;
-  outcome.lane = parts_.index;
-  outcome.sequence = slot.batch.sequence;
-  outcome.modality = slot.batch.modality;
-  outcome.encoder = slot.batch.encoder;
-  outcome.items = slot.batch.items.size();
-  outcome.useful_units = slot.batch.useful_units;
+  BatchOutcome outcome = OutcomeOf(slot.batch, parts_.index);
   outcome.computed_units = slot.staged.computed_units;
-  outcome.predicted_time = slot.batch.predicted_time;
   outcome.device_time = slot.ended_at - slot.started_at;
   outcome.status = BatchError(slot.enqueue_status, slot.status);
   slot.batch = {};

@@ -168,15 +168,8 @@ class ThreadedExecutor final : public BatchExecutor {
       lock.lock();
       --lanes_[lane].in_flight;
       lock.unlock();
-      BatchOutcome outcome;
-      outcome.lane = lane;
-      outcome.sequence = batch.sequence;
-      outcome.modality = batch.modality;
-      outcome.encoder = batch.encoder;
-      outcome.items = batch.items.size();
-      outcome.useful_units = batch.useful_units;
+      BatchOutcome outcome = OutcomeOf(batch, lane);
       outcome.computed_units = batch.useful_units;
-      outcome.predicted_time = batch.predicted_time;
       outcome.device_time = microseconds(1 + batch.useful_units / 10);
       outcome.status = status;
       listener_->OnBatchDone(outcome);
