@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/engine/pipeline/pipeline_test_support.h"
 
@@ -10,6 +11,7 @@ namespace tributary {
 namespace {
 
 using std::chrono::hours;
+using std::chrono::milliseconds;
 
 std::vector<float> Normalised(std::vector<float> vector) {
   double sum = 0;
@@ -260,6 +262,19 @@ TEST_CASE("What concerns the whole call is refused at Submit, and its completion
   CHECK(refusal(TextRequest({"x"})) == absl::StatusCode::kUnavailable);
   CHECK(f.observer.rejected[RejectReason::kDraining] == 1);
   CHECK(answer.completions() == 0);
+}
+
+TEST_CASE("A lane that has nothing to do shows its idle time, for want of work, from one snapshot to the next") {
+  EngineFixture f;
+  auto idle = [&] { return f.engine->Snapshot().lanes[0].idle; };
+  const auto before = idle();
+  const TimePoint later = f.clock.Now() + milliseconds(5);
+  while (f.clock.Now() < later) std::this_thread::yield();
+  const auto after = idle();
+  CHECK(after[static_cast<size_t>(IdleCause::kNoWork)] - before[static_cast<size_t>(IdleCause::kNoWork)] >=
+        milliseconds(5));
+  f.Embed(TextRequest({"x"}));
+  CHECK(f.engine->Snapshot().lanes[0].busy[static_cast<size_t>(Modality::kText)] > Duration{0});
 }
 
 TEST_CASE("Every permit comes back: the limits hold while work is in flight and are free afterwards") {

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 
 #include "engine/api/cancel_token.h"
 #include "tests/support/catch.h"
@@ -160,6 +161,19 @@ TEST_CASE("Inputs larger than the configured limits are refused with the value a
   const std::string_view rows = "raw rows, more than ten bytes";
   f.pool.Submit({f.Item(3), ImageInput{"", ImageInput::RawRgb{rows, 1, 1}}, Truncation::kEnd, &f.preparers});
   CHECK(f.sink->WaitFor(3) == absl::InvalidArgumentError("the image has 29 bytes; the limit is 10"));
+}
+
+TEST_CASE("The pool is busy while an item is being prepared, also when none waits, and not afterwards") {
+  Fixture f;
+  CHECK_FALSE(f.pool.Busy());
+  f.preparer.SetOpen(false);
+  f.Submit(f.Item(0), "running");
+  f.preparer.WaitUntilBegun(1);
+  CHECK(f.pool.DepthItems() == 0);
+  CHECK(f.pool.Busy());
+  f.preparer.SetOpen(true);
+  CHECK(f.sink->WaitFor(0).ok());
+  while (f.pool.Busy()) std::this_thread::yield();  // its thread lets go of it
 }
 
 TEST_CASE("Beyond the capacity and after Stop an item is answered UNAVAILABLE, never lost") {
