@@ -218,5 +218,63 @@ TEST_CASE("SIGINT ends the server too, and an idle server at once") {
   CHECK(process.Wait() == 0);
 }
 
+TEST_CASE("health turns NOT_SERVING when a batch runs longer than health.max_batch_millis allows") {
+  std::vector<std::string> flags = kServe;
+  flags.insert(flags.end(), {"--set=health.max_batch_millis=1", "--set=health.check_interval_millis=10"});
+  Process process(flags, kConfig, /*held=*/true);
+  const auto channel = process.Connect();
+  const auto health_stub = health::Health::NewStub(channel);
+  grpc::ClientContext watch_context;
+  watch_context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  const auto watch = health_stub->Watch(&watch_context, {});
+  health::HealthCheckResponse state;
+  REQUIRE(watch->Read(&state));
+  CHECK(state.status() == health::HealthCheckResponse::SERVING);
+
+  grpc::Status status;
+  std::thread client([&] {
+    v1::EmbedTextRequest request;
+    request.add_texts()->set_text("text");
+    grpc::ClientContext context;
+    v1::EmbedResponse response;
+    status = v1::EmbeddingService::NewStub(channel)->EmbedText(&context, request, &response);
+  });
+  const bool told = watch->Read(&state);
+  process.Signal(SIGTERM);  // lets the batch go
+  client.join();
+  CHECK(process.Wait() == 0);
+  CHECK(status.ok());
+  CHECK(told);
+  CHECK(state.status() == health::HealthCheckResponse::NOT_SERVING);
+  CHECK_THAT(process.err(), ContainsSubstring("has been executing one batch for"));
+}
+
+TEST_CASE("the limits of calls and streams are those of the configuration") {
+  std::vector<std::string> flags = kServe;
+  flags.insert(flags.end(), {"--set=admission.max_inputs_per_call=500", "--set=server.max_response_bytes=65536",
+                             "--set=server.stream_window_inputs=2"});
+  Process process(flags, kConfig, /*held=*/true);
+  const auto stub = v1::EmbeddingService::NewStub(process.Connect());
+  auto refusal = [&](int texts) {
+    v1::EmbedTextRequest request;
+    for (int i = 0; i < texts; ++i) request.add_texts()->set_text("text");
+    grpc::ClientContext context;
+    v1::EmbedResponse response;
+    return stub->EmbedText(&context, request, &response).error_message();
+  };
+  CHECK_THAT(refusal(501), ContainsSubstring("the limit is 500 (admission.max_inputs_per_call)"));
+  CHECK_THAT(refusal(500), ContainsSubstring("the limit is 65536 (server.max_response_bytes)"));
+
+  grpc::ClientContext context;
+  const auto stream = stub->EmbedStream(&context);
+  v1::EmbedStreamRequest request;
+  request.mutable_text()->set_text("text");
+  for (int i = 0; i < 10; ++i) stream->Write(request);
+  const int metrics_port = std::stoi(process.Ports().at("metrics_port"));
+  auto in_flight = [&] { return Scrape(HttpGet(metrics_port, "/metrics"))["tributary_admission_requests_in_flight"]; };
+  while (in_flight() < 2) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) REQUIRE(in_flight() == 2);  // the server goes on, but reads no further
+}
+
 }  // namespace
 }  // namespace tributary

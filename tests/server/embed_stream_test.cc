@@ -87,6 +87,27 @@ TEST_CASE("what is wrong with one input of a stream is its answer's error, and t
   CHECK(client.stream->Finish().ok());
 }
 
+TEST_CASE("options and the client's deadline reach the engine with every input of a stream") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  Client client(server);
+  v1::EmbedStreamRequest request = StreamText(1, "a");
+  request.mutable_options()->set_model("second");
+  request.mutable_options()->set_priority(v1::PRIORITY_BULK);
+  client.stream->Write(request);
+  engine.WaitUntilSubmitted(1);
+  const EmbedOptions options = engine.last_options();
+  CHECK(options.model == "second");
+  CHECK(options.priority == Priority::kBulk);
+  const double seconds = ToSeconds(options.deadline - server.clock.Now());
+  CHECK(seconds > 10);  // of TestDeadline's 60: the test may take long, but not this long
+  CHECK(seconds <= 61);
+  client.stream->WritesDone();
+  v1::EmbedStreamResponse answer;
+  CHECK(client.stream->Read(&answer));
+  CHECK(client.stream->Finish().ok());
+}
+
 TEST_CASE("answers are written as they finish, before the client has sent everything") {
   FakeEngine engine;
   engine.Hold();
