@@ -340,6 +340,16 @@ TEST_CASE("A request cancelled while it waits behind a slow batch never runs") {
   CHECK(running.Wait().results[0].status.ok());
 }
 
+TEST_CASE("Batches are formed as the schedule options say") {
+  EngineOptions options;
+  BatchOptions& texts = options.schedule.modalities[static_cast<size_t>(Modality::kText)];
+  texts.max_items = 2;
+  texts.max_wait = hours(1);  // so that a batch leaves when it is full, and no sooner
+  EngineFixture f(options);
+  for (int i = 0; i < 20; ++i) f.Embed(TextRequest({"one", "two"}));
+  CHECK(f.control->BatchSizes(Modality::kText) == std::vector<size_t>(20, 2));
+}
+
 TEST_CASE("Bulk requests are answered too") {
   EngineFixture f;
   EmbedRequest request = TextRequest({"bulk"});
