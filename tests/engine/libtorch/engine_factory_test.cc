@@ -140,6 +140,39 @@ TEST_CASE("The default models answer text, image and pair calls end to end, equa
   CHECK(Cosine(alone[0].image, fused[2].image) >= 0.9999);
 }
 
+TEST_CASE("Length, pixels, lanes and fusion are those of the options") {
+  const TemporaryFolder cache;
+  SteadyClock clock;
+  Observer observer;
+  EngineOptions options = DefaultModels(cache.path());
+  options.lanes.count = 3;
+  options.limits.max_image_pixels = 100;
+  options.models[0].text.max_tokens = 16;
+  options.models[0].fusion.text_weight = 1;
+  auto engine = CreateLibtorchEngine(options, &clock, &observer);
+  CAPTURE(std::string(engine.status().message()));
+  REQUIRE(engine.ok());
+  CHECK((*engine)->Models()[0].max_tokens == 16);
+  CHECK((*engine)->Snapshot().lanes.size() == 3);
+
+  const std::string pixels(size_t{11} * 10 * 3, '\x7f');
+  const auto image = [&](uint32_t width) {
+    const auto rows = std::string_view(pixels).substr(0, size_t{width} * 10 * 3);
+    return ImageInput{.encoded = {}, .raw_rgb = ImageInput::RawRgb{.bytes = rows, .width = width, .height = 10}};
+  };
+  EmbedRequest pairs;
+  pairs.kind = RequestKind::kPair;
+  const std::string long_text = "a text of many more words than the sixteen tokens that this model is told to take in";
+  pairs.inputs = {{.text = Text(long_text).text, .image = image(10)}, {.text = {}, .image = image(11)}};
+  const auto results = Call(**engine, std::move(pairs)).results;
+  REQUIRE(results[0].status.ok());
+  CHECK(results[0].token_count == 16);
+  CHECK(results[0].truncated);
+  CHECK(Cosine(results[0].fused, results[0].text) >= 0.9999);
+  CHECK(results[1].status.code() == absl::StatusCode::kInvalidArgument);
+  CHECK_THAT(std::string(results[1].status.message()), ContainsSubstring("the limit is 100 pixels"));
+}
+
 TEST_CASE("What the options name and is not there is an error with the model's name and the file") {
   const TemporaryFolder cache;
   SteadyClock clock;
