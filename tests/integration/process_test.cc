@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "grpc_health.grpc.pb.h"
+#include "server/metric_table.h"
 #include "tests/support/catch.h"
 #include "tests/support/scrape.h"
 #include "tests/support/temporary_folder.h"
@@ -216,6 +217,24 @@ TEST_CASE("SIGINT ends the server too, and an idle server at once") {
   process.Ports();
   process.Signal(SIGINT);
   CHECK(process.Wait() == 0);
+}
+
+TEST_CASE("the metrics port shows every metric of the table, and what the engine did for a call") {
+  Process process(kServe);
+  v1::EmbedTextRequest request;
+  request.add_texts()->set_text("text");
+  grpc::ClientContext context;
+  v1::EmbedResponse response;
+  REQUIRE(v1::EmbeddingService::NewStub(process.Connect())->EmbedText(&context, request, &response).ok());
+  const Scrape scrape(HttpGet(std::stoi(process.Ports().at("metrics_port")), "/metrics"));
+  for (const MetricRow& row : MetricTable()) {
+    CAPTURE(std::string(row.name));
+    CHECK(scrape.names.count(std::string(row.name)) == 1);
+  }
+  CHECK(scrape["tributary_admission_calls_total{kind=\"text\"}"] == 1);
+  CHECK(scrape["tributary_pipeline_items_total{modality=\"text\",code=\"OK\"}"] == 1);
+  CHECK(scrape["tributary_lane_batches_total{modality=\"text\",code=\"OK\"}"] == 1);
+  CHECK(scrape["tributary_lane_useful_units_total{modality=\"text\"}"] == 4);
 }
 
 TEST_CASE("health turns NOT_SERVING when a batch runs longer than health.max_batch_millis allows") {
