@@ -151,7 +151,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 TEST_CASE("with TLS and a client authority, only clients that show a certificate it signed are served") {
-  const std::string folder = TRIBUTARY_SOURCE_DIR "/tests/server/tls/";
+  const std::string folder = TRIBUTARY_TEST_TLS;
   GrpcServerOptions options;
   options.tls = {
       .certificate = folder + "certificate.pem", .key = folder + "key.pem", .client_ca = folder + "certificate.pem"};
