@@ -158,6 +158,15 @@ TEST_CASE("the process's own metrics and the build are plausible") {
   REQUIRE(scrape["process_start_time_seconds"] > now - 3600);
 }
 
+TEST_CASE("the process's CPU time grows as it works") {
+  const ProcessMetrics metrics(BuildInfo{});
+  const double before = Scrape(metrics)["process_cpu_seconds_total"];
+  double after = before;
+  // Each look costs CPU time; the clock has ticks of 10 ms. A hundred thousand looks are seconds of it.
+  for (int look = 0; look < 100000 && after <= before; ++look) after = Scrape(metrics)["process_cpu_seconds_total"];
+  REQUIRE(after > before);
+}
+
 TEST_CASE("an open file shows in the process's metrics") {
   const ProcessMetrics metrics(BuildInfo{});
   const double before = Scrape(metrics)["process_open_fds"];
