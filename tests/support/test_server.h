@@ -78,6 +78,8 @@ struct TestServer {
   std::shared_ptr<grpc::Channel> Connect() const {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    // A window that does not grow: what a client does not read stays with the server.
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server->port()), grpc::InsecureChannelCredentials(),
                                      arguments);
   }

@@ -69,11 +69,9 @@ absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, uint64_t max
   switch (WebPDecode(frame.fragment.bytes, frame.fragment.size, &config)) {
     case VP8_STATUS_OK:
       break;
-    case VP8_STATUS_OUT_OF_MEMORY:
-      return absl::ResourceExhaustedError("no memory to decode a WebP image");
     case VP8_STATUS_NOT_ENOUGH_DATA:
       return TruncatedImage("WebP", bytes.size(), "its frame is not complete");
-    default:
+    default:  // VP8_STATUS_OUT_OF_MEMORY too, which libwebp 1.5 says of damaged frames
       return BrokenImage("WebP", "its frame cannot be decoded");
   }
   return RgbImage{.rgb = canvas.data(),
