@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/libtorch/encode/image_program.h"
@@ -37,21 +38,20 @@ absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelO
   if (!folder.ok()) return folder.status();
   auto preparer = LoadTextPreparer(folder->transformer_folder, text.max_tokens);
   if (!preparer.ok()) return preparer.status();
-  if ((*preparer)->vocabulary_size() > static_cast<size_t>(folder->bert.vocabulary_size)) {
-    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
-                                                   (*preparer)->vocabulary_size() - 1, ", config.json's vocab_size is ",
-                                                   folder->bert.vocabulary_size));
-  }
-  if ((*preparer)->max_tokens() > static_cast<size_t>(folder->bert.max_positions)) {
-    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": texts of up to ", (*preparer)->max_tokens(),
-                                                   " tokens, config.json's max_position_embeddings is ",
-                                                   folder->bert.max_positions));
-  }
   const BatchOptions& batch = BatchOptionsOf(options, Modality::kText);
   auto loaded = LoadTextProgram(
       *folder,
       {.dtype = text.dtype, .device = device, .max_batch_tokens = batch.max_units, .max_batch_items = batch.max_items});
   if (!loaded.ok()) return loaded.status();
+  if ((*preparer)->vocabulary_size() > loaded->vocabulary_size) {
+    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
+                                                   (*preparer)->vocabulary_size() - 1, ", config.json's vocabulary is ",
+                                                   loaded->vocabulary_size));
+  }
+  if ((*preparer)->max_tokens() > loaded->max_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": texts of up to ", (*preparer)->max_tokens(),
+                                                   " tokens, the encoder takes ", loaded->max_tokens));
+  }
   return TextPart{*std::move(folder), *std::move(preparer), *std::move(loaded)};
 }
 
@@ -106,9 +106,10 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
                                     const ProgramDevice& device) {
   auto sentences = ReadLabelSentences(image.labels, image.label_template);
   if (!sentences.ok()) return sentences.status();
-  const std::string encoder_key =
-      absl::StrCat(text.loaded.revision, " ", std::string(ComputeTypeName(text.loaded.compute_type)), " ",
-                   static_cast<int>(text.folder.pooling));
+  const std::string encoder_key = absl::StrCat(
+      text.loaded.revision, " ", std::string(ComputeTypeName(text.loaded.compute_type)), " ",
+      absl::StrJoin(text.folder.pooling, "+",
+                    [](std::string* out, Pooling pooling) { absl::StrAppend(out, static_cast<int>(pooling)); }));
   auto labels = LoadOrComputeLabelVectors(
       *sentences, encoder_key, options.cache_folder,
       [&](const std::vector<std::string>& missing) { return EmbedOnHost(text, device, missing); });
