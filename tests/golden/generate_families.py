@@ -97,6 +97,17 @@ def families():
                 **BERT_LIKE, num_key_value_heads=2, head_dim=16, max_position_embeddings=MAX_TOKENS,
                 tie_word_embeddings=True)),
             dtype=torch.bfloat16, pooling="lasttoken"),
+        # What their configurations allow and the models on the hub do not use: biases everywhere; windows.
+        "modernbert-biases": dict(
+            model=lambda: t.ModernBertModel(t.ModernBertConfig(
+                **BERT_LIKE, max_position_embeddings=MAX_TOKENS, local_attention=16, norm_bias=True, attention_bias=True,
+                mlp_bias=True, pad_token_id=0, cls_token_id=1, sep_token_id=2, bos_token_id=1, eos_token_id=2)),
+            pooling="cls"),
+        "qwen3-windows": dict(
+            model=lambda: t.Qwen3Model(t.Qwen3Config(
+                **BERT_LIKE, num_key_value_heads=4, head_dim=8, max_position_embeddings=MAX_TOKENS, attention_bias=True,
+                use_sliding_window=True, sliding_window=16, max_window_layers=1)),
+            pooling="mean_sqrt_len_tokens"),
         "gemma3_text": dict(
             model=lambda: t.Gemma3TextModel(t.Gemma3TextConfig(
                 **{**BERT_LIKE, "hidden_size": 40, "num_hidden_layers": 3}, num_key_value_heads=2, head_dim=16,

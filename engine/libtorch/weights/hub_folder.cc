@@ -244,7 +244,7 @@ absl::StatusOr<TextModelFolder> ReadTextModelFolder(const std::string& folder) {
   TextModelFolder model;
   if (auto status = ReadPrompts(folder, model); !status.ok()) return status;
   const std::string modules = folder + "/modules.json";
-  const auto status = Exists(modules) ? ReadModules(folder, modules, model) : ReadTransformer(folder, model);
+  auto status = Exists(modules) ? ReadModules(folder, modules, model) : ReadTransformer(folder, model);
   if (!status.ok()) return status;
   if (!Exists(model.transformer_folder + "/config.json")) {
     return absl::NotFoundError(absl::StrCat("cannot open ", model.transformer_folder, "/config.json"));
