@@ -15,12 +15,8 @@ RUN scripts/setup
 ENV PRESET=release
 
 FROM dependencies-cpu AS dependencies-cuda
-# nvcc and the headers LibTorch's own headers include; the libraries to run with come from scripts/setup.
-ADD https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/cuda-keyring_1.1-1_all.deb /tmp/
-RUN dpkg -i /tmp/cuda-keyring_1.1-1_all.deb && apt-get update && apt-get install --yes --no-install-recommends \
-      cuda-nvcc-13-0 cuda-cudart-dev-13-0 libcublas-dev-13-0 libcusparse-dev-13-0 libcusolver-dev-13-0
 RUN scripts/setup --cuda-runtime
-ENV PRESET=cuda CUDACXX=/usr/local/cuda-13.0/bin/nvcc
+ENV PRESET=cuda
 
 # ---- The programs, as a tree that can be moved.
 FROM dependencies-${VARIANT} AS builder
@@ -47,6 +43,7 @@ USER tributary
 EXPOSE 50051 9464
 STOPSIGNAL SIGTERM
 # The first start embeds the image model's labels, which takes a while on few cores.
+# It asks without TLS, at the default port: a configuration that changes either brings its own check.
 HEALTHCHECK --interval=10s --timeout=15s --start-period=120s --retries=3 \
   CMD ["/opt/tributary/bin/tributary-server", "--check-health", "127.0.0.1:50051"]
 ENTRYPOINT ["/opt/tributary/bin/tributary-server"]

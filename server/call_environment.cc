@@ -1,5 +1,7 @@
 #include "server/call_environment.h"
 
+#include <grpc/support/time.h>
+
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -22,9 +24,9 @@ absl::Status CallEnvironment::NoSuchModel(std::string_view name) const {
                                           std::string(name), "\""));
 }
 
-absl::Status CallEnvironment::CheckCall(const WireRequest& call) const {
+absl::StatusOr<size_t> CallEnvironment::CheckCall(const WireRequest& call) const {
   const EmbedRequest& request = call.request;
-  const size_t inputs = request.inputs.size() + call.errors.size();
+  const size_t inputs = request.inputs.size();
   if (inputs > limits.max_inputs_per_call) {
     return absl::InvalidArgumentError(absl::StrCat("the call has ", inputs, " inputs, the limit is ",
                                                    limits.max_inputs_per_call, " (admission.max_inputs_per_call)"));
@@ -38,16 +40,16 @@ absl::Status CallEnvironment::CheckCall(const WireRequest& call) const {
         "the answer to ", inputs, " inputs takes up to ", bytes, " bytes, the limit is ", limits.max_response_bytes,
         " (server.max_response_bytes): send fewer inputs in one call", call.float16 ? "" : ", or ask for float16"));
   }
-  return absl::OkStatus();
+  return bytes;
 }
 
 TimePoint CallEnvironment::Deadline(const grpc::CallbackServerContext& context) const {
-  const auto deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return kNoDeadline;
-  // A client may send a time-out of centuries: beyond a year it is none.
-  const auto remaining = deadline - std::chrono::system_clock::now();
-  if (remaining > std::chrono::hours(24 * 365)) return kNoDeadline;
-  return clock->Now() + std::chrono::duration_cast<Duration>(remaining);
+  // Not context.deadline(): a client may send a time-out of centuries, and its nanoseconds do not fit 64 bits.
+  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_REALTIME);
+  const gpr_timespec remaining = gpr_time_sub(deadline, gpr_now(GPR_CLOCK_REALTIME));
+  constexpr int64_t kYearSeconds = int64_t{365} * 24 * 3600;  // beyond, it is none
+  if (remaining.tv_sec > kYearSeconds) return kNoDeadline;
+  return clock->Now() + std::chrono::seconds(remaining.tv_sec) + std::chrono::nanoseconds(remaining.tv_nsec);
 }
 
 void CallEnvironment::LogFaults(RpcMethod method, const absl::Status& status) const {

@@ -4,10 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/api/engine.h"
 #include "engine/base/clock.h"
 #include "grpcpp/server_context.h"
+#include "server/answer_budget.h"
 #include "server/call_tracker.h"
 #include "server/error_log.h"
 #include "server/rpc_observer.h"
@@ -29,6 +30,7 @@ struct CallEnvironment {
   RpcObserver* observer = nullptr;
   ErrorLog* errors = nullptr;
   CallTracker* calls = nullptr;
+  AnswerBudget* answers = nullptr;
   CallLimits limits;
   std::vector<ModelInfo> models;  // the default first; not empty
 
@@ -36,8 +38,9 @@ struct CallEnvironment {
   const ModelInfo* FindModel(std::string_view name) const;
   // NOT_FOUND naming the served models.
   absl::Status NoSuchModel(std::string_view name) const;
-  // NOT_FOUND no such model; INVALID_ARGUMENT over a limit of the call.
-  absl::Status CheckCall(const WireRequest& call) const;
+  // The most bytes the answer can take.
+  // Errors: NOT_FOUND no such model; INVALID_ARGUMENT over a limit of the call.
+  absl::StatusOr<size_t> CheckCall(const WireRequest& call) const;
   // The client's deadline on the engine's clock.
   TimePoint Deadline(const grpc::CallbackServerContext& context) const;
   // Logs `status` and the results' statuses where they are the server's own fault.

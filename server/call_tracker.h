@@ -9,13 +9,21 @@
 namespace tributary {
 
 // gRPC's own shutdown also waits for calls that never end (a health Watch, an idle EmbedStream), so the server counts
-// for itself: a unary call from its arrival until OnDone, an input of a stream until its answer is written.
+// for itself: an embedding call from its arrival until OnDone, an input of a stream until its answer is written.
 // Thread-safety: all methods from any thread.
 class CallTracker {
  public:
-  void Add() {
+  // False: closed, and not counted.
+  bool TryAdd() {
     MutexLock lock(mutex_);
+    if (closed_) return false;
     ++open_;
+    return true;
+  }
+  // From now on nothing is added: however many clients come back, the count reaches 0.
+  void Close() {
+    MutexLock lock(mutex_);
+    closed_ = true;
   }
   // Touches nothing after the count has reached the waiter.
   void Remove(size_t count = 1) {
@@ -40,6 +48,7 @@ class CallTracker {
   mutable Mutex mutex_;
   CondVar none_open_;
   size_t open_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
+  bool closed_ TRIBUTARY_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tributary

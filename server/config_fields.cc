@@ -50,38 +50,14 @@ class Table {
   }
 
   void Number(const std::string& key, double* value, double low, double high) {
-    const std::string range = absl::StrCat(NumberText(low), "..", NumberText(high));
-    Add({.key = key,
-         .type = "number",
-         .range = range,
-         .set =
-             [=](const std::string& text) {
-               double parsed = 0;
-               if (!absl::SimpleAtod(text, &parsed) || !(parsed >= low && parsed <= high)) {
-                 return Expected("a number in " + range, text);
-               }
-               *value = parsed;
-               return absl::OkStatus();
-             },
-         .print = [=] { return NumberText(*value); }});
+    Ranged(key, "a number in ", low, high, [=](double number) { *value = number; }, [=] { return *value; });
   }
 
   // The key ends in _millis; fractions are allowed.
   void Millis(const std::string& key, Duration* value, double low, double high) {
-    const std::string range = absl::StrCat(NumberText(low), "..", NumberText(high));
-    Add({.key = key,
-         .type = "number",
-         .range = range,
-         .set =
-             [=](const std::string& text) {
-               double parsed = 0;
-               if (!absl::SimpleAtod(text, &parsed) || !(parsed >= low && parsed <= high)) {
-                 return Expected("milliseconds in " + range, text);
-               }
-               *value = FromSeconds(parsed / 1000);
-               return absl::OkStatus();
-             },
-         .print = [=] { return NumberText(ToSeconds(*value) * 1000); }});
+    Ranged(
+        key, "milliseconds in ", low, high, [=](double millis) { *value = FromSeconds(millis / 1000); },
+        [=] { return ToSeconds(*value) * 1000; });
   }
 
   void Flag(const std::string& key, bool* value) {
@@ -160,6 +136,23 @@ class Table {
   std::vector<ConfigField> Take() { return std::move(fields_); }
 
  private:
+  template <typename Store, typename Load>
+  void Ranged(const std::string& key, const std::string& expected, double low, double high, Store store, Load load) {
+    const std::string range = absl::StrCat(NumberText(low), "..", NumberText(high));
+    Add({.key = key,
+         .type = "number",
+         .range = range,
+         .set =
+             [=](const std::string& text) {
+               double parsed = 0;
+               if (!absl::SimpleAtod(text, &parsed) || !(parsed >= low && parsed <= high)) {
+                 return Expected(expected + range, text);
+               }
+               store(parsed);
+               return absl::OkStatus();
+             },
+         .print = [=] { return NumberText(load()); }});
+  }
   void Add(ConfigField field) { fields_.push_back(std::move(field)); }
   std::vector<ConfigField> fields_;
 };
@@ -169,6 +162,7 @@ void AddServer(ServerConfig* config, Table* table) {
   table->Text("server.listen", &server.listen);
   table->Integer("server.max_request_bytes", &server.max_request_bytes, 1024, kMaxMessage);
   table->Integer("server.max_response_bytes", &server.max_response_bytes, 65536, kMaxMessage);
+  table->Integer("server.max_unsent_answer_bytes", &server.max_unsent_answer_bytes, 65536, 1024 * kGiB);
   table->Integer("server.stream_window_inputs", &server.stream_window_inputs, 1, 65536);
   table->Integer("server.max_streams_per_connection", &server.max_streams_per_connection, 1, 1 << 20);
   table->Integer("server.memory_quota_bytes", &server.memory_quota_bytes, 16 << 20, 1024 * kGiB);
@@ -208,14 +202,14 @@ void AddEngine(EngineOptions* engine, Table* table) {
   for (const Modality modality : kAllModalities) {
     const std::string prefix = "schedule." + std::string(ModalityName(modality)) + ".";
     BatchOptions& batch = engine->schedule.modalities[static_cast<size_t>(modality)];
-    table->Integer(prefix + "max_units", &batch.max_units, 0, kGiB);
-    table->Integer(prefix + "max_items", &batch.max_items, 1, 1 << 20);
+    table->Integer(prefix + "max_units", &batch.max_units, 0, kMaxBatchUnits[static_cast<size_t>(modality)]);
+    table->Integer(prefix + "max_items", &batch.max_items, 1, kMaxBatchItems);
     table->Number(prefix + "weight", &batch.weight, 0.001, 1000);
     table->Millis(prefix + "max_wait_millis", &batch.max_wait, 0, 60000);
     table->Millis(prefix + "max_batch_millis", &batch.max_batch_time, 0.1, 600000);
   }
   table->Flag("schedule.drop_late", &engine->schedule.drop_late);
-  table->Integer("schedule.bulk_every", &engine->schedule.bulk_every, 1, 1 << 20);
+  table->Integer("schedule.bulk_every", &engine->schedule.bulk_every, 3, 1 << 20);
   table->Text("lanes.device", &engine->lanes.device);
   table->Integer("lanes.count", &engine->lanes.count, 0, 1024);
   table->Integer("lanes.slots", &engine->lanes.slots, 0, 64);

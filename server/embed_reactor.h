@@ -28,8 +28,8 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
       : environment_(environment),
         record_(environment, method),
         deadline_(environment.Deadline(context)),
-        response_(response) {
-    environment_.calls->Add();
+        response_(response),
+        counted_(environment.calls->TryAdd()) {
     if (absl::Status status = Start(request); !status.ok()) FinishWith(status);
   }
 
@@ -40,36 +40,37 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
 
   void OnDone() override {
     record_.Finished(code_);
-    environment_.calls->Remove();
+    environment_.answers->Release(reserved_bytes_);
+    if (counted_) environment_.calls->Remove();
     delete this;
   }
 
  private:
   // Not OK: nothing was submitted, and the call ends with this status.
   absl::Status Start(grpc::ByteBuffer* bytes) {
-    auto message = ParseMessage<RequestProto>(bytes);
+    auto message = ParseMessage<RequestProto>(bytes, environment_.limits.max_inputs_per_call);
     if (!message.ok()) return message.status();
     absl::StatusOr<WireRequest> call = FromWire(*std::move(message));
     if (!call.ok()) return call.status();
-    if (absl::Status status = environment_.CheckCall(*call); !status.ok()) return status;
+    const absl::StatusOr<size_t> answer_bytes = environment_.CheckCall(*call);
+    if (!answer_bytes.ok()) return answer_bytes.status();
+    if (absl::Status status = environment_.answers->Reserve(*answer_bytes); !status.ok()) return status;
+    reserved_bytes_ = *answer_bytes;
     float16_ = call->float16;
     errors_ = std::move(call->errors);
     EmbedRequest request = std::move(call->request);
-    if (request.inputs.empty()) {
-      const ModelInfo* model = environment_.FindModel(request.options.model);
-      Answer({.model = model->name, .model_revision = model->revision, .results = {}});
-      return absl::OkStatus();
-    }
     request.options.deadline = deadline_;
     request.cancel = cancel_;
-    return environment_.engine->Submit(std::move(request), [this](const EmbedResponse& response) { Answer(response); });
+    return environment_.engine->Submit(std::move(request),
+                                       [this](EmbedResponse response) { Answer(std::move(response)); });
   }
 
-  void Answer(const EmbedResponse& response) {
+  void Answer(EmbedResponse response) {
+    PutErrors(errors_, &response);
     environment_.LogFaults(record_.method(), response);
     google::protobuf::Arena arena;
     auto* message = google::protobuf::Arena::CreateMessage<v1::EmbedResponse>(&arena);
-    ToWire(response, errors_, float16_, message);
+    ToWire(response, float16_, message);
     *response_ = SerializeMessage(*message);
     FinishWith(absl::OkStatus());
   }
@@ -85,10 +86,12 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
   const CallRecord record_;
   const TimePoint deadline_;
   grpc::ByteBuffer* const response_;  // gRPC's, sent by Finish
+  const bool counted_;                // not while draining: then the engine refuses the call
   const std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
   // Written before Submit, read by the completion.
   std::vector<InputError> errors_;
   bool float16_ = false;
+  size_t reserved_bytes_ = 0;  // for the answer, until it is sent
   // Written before Finish, read in OnDone.
   grpc::StatusCode code_ = grpc::StatusCode::OK;
 };

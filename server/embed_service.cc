@@ -13,13 +13,10 @@ namespace {
 // frees the bytes of large images as soon as they are parsed instead of at the end of the call.
 grpc::ByteBuffer* Consume(const grpc::ByteBuffer* request) { return const_cast<grpc::ByteBuffer*>(request); }
 
-// A call that is answered at once. Owns itself.
+// A call that is answered at once: no drain waits for it. Owns itself.
 class InstantReactor final : public grpc::ServerUnaryReactor {
  public:
-  InstantReactor(const CallEnvironment& environment, RpcMethod method)
-      : environment_(environment), record_(environment, method) {
-    environment_.calls->Add();
-  }
+  InstantReactor(const CallEnvironment& environment, RpcMethod method) : record_(environment, method) {}
   void FinishWith(const absl::Status& status) {
     grpc::Status wire = ToGrpcStatus(status);
     code_ = wire.error_code();
@@ -27,12 +24,10 @@ class InstantReactor final : public grpc::ServerUnaryReactor {
   }
   void OnDone() override {
     record_.Finished(code_);
-    environment_.calls->Remove();
     delete this;
   }
 
  private:
-  const CallEnvironment& environment_;
   const CallRecord record_;
   grpc::StatusCode code_ = grpc::StatusCode::OK;
 };

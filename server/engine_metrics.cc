@@ -23,10 +23,20 @@ void CollectSnapshot(const EngineSnapshot& snapshot, MetricSheet& sheet) {
     sheet.Set(MetricId::kQueueCapacity, {modality}, static_cast<double>(queue.capacity_items));
     sheet.Set(MetricId::kQueueOldestAge, {modality}, ToSeconds(queue.oldest_age));
   }
-  for (MetricId id : {MetricId::kLaneInfo, MetricId::kLaneRunning, MetricId::kLaneBatchesInFlight}) sheet.Declare(id);
+  for (MetricId id : {MetricId::kLaneBusy, MetricId::kLaneIdle, MetricId::kLaneInfo, MetricId::kLaneRunning,
+                      MetricId::kLaneBatchesInFlight}) {
+    sheet.Declare(id);
+  }
   for (size_t l = 0; l < snapshot.lanes.size(); ++l) {
     const LaneSnapshot& lane = snapshot.lanes[l];
     const std::string name = std::to_string(l);
+    for (size_t m = 0; m < kModalityCount; ++m) {
+      sheet.Set(MetricId::kLaneBusy, {name, std::string(ModalityName(kAllModalities[m]))}, ToSeconds(lane.busy[m]));
+    }
+    for (size_t c = 0; c < kIdleCauseCount; ++c) {
+      sheet.Set(MetricId::kLaneIdle, {name, std::string(IdleCauseName(static_cast<IdleCause>(c)))},
+                ToSeconds(lane.idle[c]));
+    }
     sheet.Set(MetricId::kLaneInfo, {name, lane.device}, 1);
     sheet.Set(MetricId::kLaneRunning, {name}, ToSeconds(lane.running_for));
     sheet.Set(MetricId::kLaneBatchesInFlight, {name}, static_cast<double>(lane.batches_in_flight));
@@ -52,7 +62,7 @@ void CollectModels(const std::vector<ModelInfo>& models, MetricSheet& sheet) {
   for (const ModelInfo& model : models) {
     sheet.Set(MetricId::kModelInfo,
               {model.name, model.revision, model.is_default ? "true" : "false", Modalities(model),
-               std::to_string(model.dimensions), model.compute_type, model.fusion},
+               std::to_string(model.dimensions), model.compute_type, model.image_compute_type, model.fusion},
               1);
     sheet.Set(MetricId::kModelParameters, {model.name}, static_cast<double>(model.parameter_count));
     sheet.Set(MetricId::kModelParameterBytes, {model.name}, static_cast<double>(model.parameter_bytes));

@@ -10,6 +10,8 @@ namespace {
 
 // Between the last answer and cutting the connections: time for its bytes and the GOAWAY to leave the sockets.
 constexpr Duration kCloseGrace = std::chrono::milliseconds(100);
+// For answers that wait for their clients to read: far more than a client at work needs.
+constexpr Duration kWriteGrace = std::chrono::seconds(2);
 
 sigset_t StopSignals() {
   sigset_t set;
@@ -36,12 +38,18 @@ int WaitForStopSignal() {
   return signal;
 }
 
-size_t Drain(GrpcServer& server, Engine& engine, CallTracker& calls, Duration timeout) {
+DrainResult Drain(GrpcServer& server, Engine& engine, CallTracker& calls, Duration timeout) {
+  DrainResult result;
   server.StopServing();
   engine.StopAdmitting();
-  if (!calls.WaitUntilNone(std::chrono::steady_clock::now() + timeout)) return calls.open();
+  calls.Close();  // after the engine: what is not counted, it refuses
+  if (!engine.WaitUntilIdle(timeout)) {
+    result.unanswered = calls.open();
+    if (result.unanswered > 0) return result;
+  }
+  if (!calls.WaitUntilNone(std::chrono::steady_clock::now() + kWriteGrace)) result.unsent = calls.open();
   server.Shutdown(kCloseGrace);
-  return 0;
+  return result;
 }
 
 }  // namespace tributary

@@ -21,8 +21,6 @@ enum class MetricId : size_t {
   kLaneBatches,
   kLaneUsefulUnits,
   kLaneComputedUnits,
-  kLaneBusy,
-  kLaneIdle,
   kLaneBadVectors,
   kItems,
   kItemStage,
@@ -31,6 +29,8 @@ enum class MetricId : size_t {
   kRpcFinished,
   kRpcSeconds,
   kRpcInFlight,
+  // answers that wait for their clients (answer_budget)
+  kRpcUnsentAnswerBytes,
   // the engine's snapshot (engine_metrics)
   kAdmissionRequestsInFlight,
   kAdmissionItemsInFlight,
@@ -42,6 +42,8 @@ enum class MetricId : size_t {
   kQueueDepth,
   kQueueCapacity,
   kQueueOldestAge,
+  kLaneBusy,
+  kLaneIdle,
   kLaneInfo,
   kLaneRunning,
   kLaneBatchesInFlight,

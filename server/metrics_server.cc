@@ -67,10 +67,9 @@ MetricsServer::~MetricsServer() {
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Create(
     const std::string& listen, std::vector<std::shared_ptr<prometheus::Collectable>> collectors) {
   const std::vector<std::string> civetweb = {"listening_ports", listen,
-                                             // Scrapes are rare: two at once, more wait.
-                                             "num_threads", "2",
-                                             // A client that stops reading or sending must not hold one of them.
-                                             "request_timeout_ms", "10000"};
+                                             // Two scrapes at once are rare; the rest are for connections that
+                                             // say nothing, each of which holds a thread for the time-out.
+                                             "num_threads", "8", "request_timeout_ms", "1000"};
   try {
     auto exposer = std::make_unique<prometheus::Exposer>(civetweb);
     const std::vector<int> ports = exposer->GetListeningPorts();

@@ -12,7 +12,7 @@
 namespace tributary {
 
 // Why the engine counts as stuck ("lane 0 has been executing one batch for 31 s, the limit is 30 s"); empty: it does
-// not.
+// not. A lane whose batches all fail is stuck as well.
 std::string StuckReason(const EngineSnapshot& snapshot, const HealthOptions& options);
 
 // Looks at the engine's snapshot every check_interval and reports changes; the first state is "making progress".

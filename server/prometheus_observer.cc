@@ -30,7 +30,6 @@ void Add(std::atomic<uint64_t>& counter, uint64_t amount) { counter.fetch_add(am
 double Value(const std::atomic<uint64_t>& counter) {
   return static_cast<double>(counter.load(std::memory_order_relaxed));
 }
-double Seconds(const std::atomic<uint64_t>& nanos) { return Value(nanos) * kNanosToSeconds; }
 uint64_t Nanos(Duration duration) { return static_cast<uint64_t>(std::max<Duration::rep>(0, duration.count())); }
 
 std::string CodeName(size_t code) { return absl::StatusCodeToString(static_cast<absl::StatusCode>(code)); }
@@ -43,12 +42,6 @@ PrometheusObserver::ModalityCounters::ModalityCounters()
                                                                        LatencyHistogram(), LatencyHistogram()} {}
 
 PrometheusObserver::MethodCounters::MethodCounters() : duration{LatencyHistogram(), LatencyHistogram()} {}
-
-PrometheusObserver::PrometheusObserver() : lanes_(kMaxLanes) {}
-
-void PrometheusObserver::ShowLanes(size_t count) {
-  lanes_shown_.store(std::min(count, lanes_.size()), std::memory_order_relaxed);
-}
 
 size_t PrometheusObserver::CodeIndex(absl::StatusCode code) {
   const auto index = static_cast<size_t>(code);
@@ -79,9 +72,6 @@ void PrometheusObserver::OnBatch(const BatchEvent& event) {
     Add(counters.useful_units, event.useful_units);
     Add(counters.computed_units, event.computed_units);
   }
-  if (event.lane < lanes_.size()) {
-    Add(lanes_[event.lane].busy_nanos[static_cast<size_t>(event.modality)], Nanos(event.device_time));
-  }
 }
 
 void PrometheusObserver::OnItem(const ItemEvent& event) {
@@ -97,10 +87,6 @@ void PrometheusObserver::OnItem(const ItemEvent& event) {
   observe(Stage::kLane, event.times.lane);
   observe(Stage::kCompute, event.times.compute);
   if (event.code == absl::StatusCode::kOk) observe(Stage::kTotal, event.times.total);
-}
-
-void PrometheusObserver::OnLaneIdle(size_t lane, IdleCause cause, Duration idle) {
-  if (lane < lanes_.size()) Add(lanes_[lane].idle_nanos[static_cast<size_t>(cause)], Nanos(idle));
 }
 
 void PrometheusObserver::OnBadVector(Modality modality) {
@@ -119,7 +105,6 @@ std::vector<prometheus::MetricFamily> PrometheusObserver::Collect() const {
   MetricSheet sheet;
   CollectKinds(sheet);
   CollectModalities(sheet);
-  CollectLanes(sheet);
   CollectMethods(sheet);
   return sheet.Take();
 }
@@ -156,23 +141,6 @@ void PrometheusObserver::CollectModalities(MetricSheet& sheet) const {
     sheet.Set(MetricId::kLaneBadVectors, {modality}, Value(counters.bad_vectors));
     for (size_t s = 0; s < kStageCount; ++s) {
       sheet.Set(MetricId::kItemStage, {modality, std::string(kStageNames[s])}, counters.stages[s]);
-    }
-  }
-}
-
-void PrometheusObserver::CollectLanes(MetricSheet& sheet) const {
-  sheet.Declare(MetricId::kLaneBusy);
-  sheet.Declare(MetricId::kLaneIdle);
-  const size_t shown = lanes_shown_.load(std::memory_order_relaxed);
-  for (size_t l = 0; l < shown; ++l) {
-    const std::string lane = std::to_string(l);
-    for (Modality m : kAllModalities) {
-      sheet.Set(MetricId::kLaneBusy, {lane, std::string(ModalityName(m))},
-                Seconds(lanes_[l].busy_nanos[static_cast<size_t>(m)]));
-    }
-    for (size_t c = 0; c < kIdleCauseCount; ++c) {
-      sheet.Set(MetricId::kLaneIdle, {lane, std::string(IdleCauseName(static_cast<IdleCause>(c)))},
-                Seconds(lanes_[l].idle_nanos[c]));
     }
   }
 }

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/api/observer.h"
-#include "engine/api/options.h"
 #include "prometheus/collectable.h"
 #include "server/metric_sheet.h"
 #include "server/rpc_observer.h"
@@ -15,23 +14,17 @@
 namespace tributary {
 
 // Called by the engine's threads and by server/embed_service; scraped by server/metrics_server.
-// Invariants: every series of every bounded label set is there from the start, at 0; lanes from ShowLanes on. Events
-// only
-//   add to atomics found by index: no lock, no allocation, no look-up by name.
+// Invariants: every series of every bounded label set is there from the start, at 0. Events only add to atomics found
+// by
+//   index: no lock, no allocation, no look-up by name.
 // Thread-safety: all methods from any thread; relaxed counters, so a scrape is not a cut through one moment.
 class PrometheusObserver final : public Observer, public RpcObserver, public prometheus::Collectable {
  public:
-  PrometheusObserver();
-
-  // How many lanes the engine has (Snapshot().lanes.size()); before, lane series are not shown.
-  void ShowLanes(size_t count);
-
   void OnAdmitted(RequestKind kind, size_t items, size_t bytes) override;
   void OnRejected(RequestKind kind, RejectReason reason) override;
   void OnDropped(Modality modality, DropReason reason) override;
   void OnBatch(const BatchEvent& event) override;
   void OnItem(const ItemEvent& event) override;
-  void OnLaneIdle(size_t lane, IdleCause cause, Duration idle) override;
   void OnBadVector(Modality modality) override;
 
   void OnRpcStarted(RpcMethod method) override;
@@ -72,10 +65,6 @@ class PrometheusObserver final : public Observer, public RpcObserver, public pro
     AtomicHistogram batch_units;
     std::array<AtomicHistogram, kStageCount> stages;
   };
-  struct LaneCounters {
-    Counters<kModalityCount> busy_nanos{};
-    Counters<kIdleCauseCount> idle_nanos{};
-  };
   struct MethodCounters {
     MethodCounters();
     Counter started{0};
@@ -86,14 +75,11 @@ class PrometheusObserver final : public Observer, public RpcObserver, public pro
   static size_t CodeIndex(absl::StatusCode code);
   void CollectKinds(MetricSheet& sheet) const;
   void CollectModalities(MetricSheet& sheet) const;
-  void CollectLanes(MetricSheet& sheet) const;
   void CollectMethods(MetricSheet& sheet) const;
 
   std::array<KindCounters, kKindCount> kinds_;
   std::array<ModalityCounters, kModalityCount> modalities_;
   std::array<MethodCounters, kRpcMethodCount> methods_;
-  std::vector<LaneCounters> lanes_;  // kMaxLanes of them, so that events never allocate
-  std::atomic<size_t> lanes_shown_{0};
 };
 
 }  // namespace tributary

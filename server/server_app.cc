@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "google/protobuf/stubs/logging.h"
+#include "server/answer_budget.h"
 #include "server/call_tracker.h"
 #include "server/embed_service.h"
 #include "server/engine_metrics.h"
@@ -49,13 +50,15 @@ bool WritePortFile(const std::string& path, int grpc_port, int metrics_port) {
 // Null where metrics.listen is empty. The engine must outlive it.
 absl::StatusOr<std::unique_ptr<MetricsServer>> StartMetrics(const MetricsOptions& options, const Engine* engine,
                                                             const BuildInfo& build,
-                                                            std::shared_ptr<PrometheusObserver> observer) {
+                                                            std::shared_ptr<PrometheusObserver> observer,
+                                                            std::shared_ptr<AnswerBudget> answers) {
   if (options.listen.empty()) return nullptr;
   auto gpus = std::make_shared<GpuMonitor>(
       GpuMonitorOptions{.enabled = options.gpu_enabled, .library = options.gpu_library, .period = options.gpu_period});
   if (const std::string problem = gpus->problem(); !problem.empty()) spdlog::info("no GPU readings: {}", problem);
-  return MetricsServer::Create(options.listen, {std::move(observer), std::make_shared<EngineMetrics>(engine),
-                                                std::move(gpus), std::make_shared<ProcessMetrics>(build)});
+  return MetricsServer::Create(options.listen,
+                               {std::move(observer), std::move(answers), std::make_shared<EngineMetrics>(engine),
+                                std::move(gpus), std::make_shared<ProcessMetrics>(build)});
 }
 
 CallLimits Limits(const ServerConfig& config) {
@@ -82,24 +85,25 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
   const auto observer = std::make_shared<PrometheusObserver>();
   ErrorLog errors(&clock, config.log.max_errors_per_second, [](const std::string& line) { spdlog::error("{}", line); });
   CallTracker calls;
+  const auto answers = std::make_shared<AnswerBudget>(config.server.max_unsent_answer_bytes);
   const TimePoint load_begin = clock.Now();
   const absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(config.engine, &clock, observer.get());
   if (!engine.ok()) return CannotStart(engine.status());
-  observer->ShowLanes((*engine)->Snapshot().lanes.size());
   EmbedService service({.engine = engine->get(),
                         .clock = &clock,
                         .observer = observer.get(),
                         .errors = &errors,
                         .calls = &calls,
+                        .answers = answers.get(),
                         .limits = Limits(config),
                         .models = {}});
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics =
-      StartMetrics(config.metrics, engine->get(), build, observer);
+      StartMetrics(config.metrics, engine->get(), build, observer, answers);
   if (!metrics.ok()) return CannotStart(metrics.status());
   const int metrics_port = *metrics == nullptr ? 0 : (*metrics)->port();
   const absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Create(config.server, &service);
   if (!server.ok()) return CannotStart(server.status());
-  size_t left = 0;
+  DrainResult drained;
   {
     const ProgressWatchdog watchdog(engine->get(), config.health, [&](bool serving, const std::string& reason) {
       (*server)->SetServing(serving);
@@ -116,15 +120,16 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
                  (*server)->port(), metrics_port == 0 ? "none" : std::to_string(metrics_port));
     const int signal = WaitForStopSignal();
     spdlog::info("signal {}: draining {} calls", signal, calls.open());
-    left = Drain(**server, **engine, calls, config.lifecycle.drain_timeout);
+    drained = Drain(**server, **engine, calls, config.lifecycle.drain_timeout);
   }
-  if (left > 0) {
+  if (drained.unanswered > 0) {
     // Destroying the server would wait for these calls without limit.
-    spdlog::error("{} calls were still unanswered after {} s: leaving them", left,
+    spdlog::error("{} calls were still unanswered after {} s: leaving them", drained.unanswered,
                   ToSeconds(config.lifecycle.drain_timeout));
     spdlog::shutdown();
     std::_Exit(2);
   }
+  if (drained.unsent > 0) spdlog::warn("{} answers were cut: their clients did not read them", drained.unsent);
   spdlog::info("drained: goodbye");
   return 0;
 }

@@ -85,11 +85,10 @@ class FileLoader {
   // `place` is put before keys in messages: "models[0].".
   absl::Status LoadGroup(const YAML::Node& group, const std::vector<ConfigField>& fields, const std::string& prefix,
                          const std::string& place) {
-    std::set<std::string> seen;
     for (const auto& entry : group) {
       if (!entry.first.IsScalar()) return Error(entry.first, place + prefix, "expected a key");
       const std::string key = prefix + entry.first.Scalar();
-      if (!seen.insert(key).second) return Error(entry.first, place + key, "the key is repeated");
+      if (!seen_.insert(place + key).second) return Error(entry.first, place + key, "the key is repeated");
       if (absl::Status status = LoadEntry(entry.first, entry.second, fields, key, place); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -144,6 +143,7 @@ class FileLoader {
   const fs::path folder_;
   const Environment& environment_;
   ServerConfig* const config_;
+  std::set<std::string> seen_;  // a key may be written as groups or with dots, but once
 };
 
 absl::Status ApplyOverride(const std::string& assignment, const Environment& environment, ServerConfig* config) {

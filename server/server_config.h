@@ -21,6 +21,7 @@ struct GrpcServerOptions {
   std::string listen = "0.0.0.0:50051";  // port 0: one the system picks
   size_t max_request_bytes = size_t{64} << 20;
   size_t max_response_bytes = size_t{4} << 20;
+  size_t max_unsent_answer_bytes = size_t{256} << 20;  // of all calls together
   size_t stream_window_inputs = 512;
   size_t max_streams_per_connection = 1024;
   size_t memory_quota_bytes = size_t{1} << 30;  // of gRPC's own buffers
@@ -40,7 +41,8 @@ struct LifecycleOptions {
 struct HealthOptions {
   Duration check_interval = std::chrono::seconds(1);
   Duration max_batch_time = std::chrono::seconds(30);  // of one batch on a lane
-  Duration max_queue_age = std::chrono::seconds(120);  // of the oldest waiting item
+  // Of the oldest waiting item, where no batch was done for as long.
+  Duration max_queue_age = std::chrono::seconds(120);
 };
 
 struct MetricsOptions {

@@ -26,7 +26,11 @@ void StreamReactor::OnReadDone(bool ok) {
     EndInput(message.status());
     return;
   }
-  environment_.calls->Add();
+  // Not counted: the server drains. What was read before is answered, then the client must go elsewhere.
+  if (!environment_.calls->TryAdd()) {
+    EndInput(absl::UnavailableError("the server is draining"));
+    return;
+  }
   {
     MutexLock lock(mutex_);
     ++open_inputs_;  // before Submit: the answer may be there before it returns
@@ -45,24 +49,30 @@ void StreamReactor::OnReadDone(bool ok) {
 absl::Status StreamReactor::Submit(uint64_t id, std::shared_ptr<const v1::EmbedStreamRequest> message) {
   absl::StatusOr<WireRequest> call = FromWire(std::move(message));
   if (!call.ok()) return call.status();
-  if (!call->errors.empty()) return call->errors.front().status;
-  if (absl::Status status = environment_.CheckCall(*call); !status.ok()) return status;
+  const absl::StatusOr<size_t> reserved = environment_.CheckCall(*call);
+  if (!reserved.ok()) return reserved.status();
+  if (absl::Status status = environment_.answers->Reserve(*reserved); !status.ok()) return status;
   EmbedRequest request = std::move(call->request);
   request.options.deadline = deadline_;
   request.cancel = cancel_;
-  return environment_.engine->Submit(
-      std::move(request),
-      [this, id, float16 = call->float16](const EmbedResponse& response) { Answer(id, float16, response); });
+  absl::Status status =
+      environment_.engine->Submit(std::move(request), [this, id, float16 = call->float16, reserved = *reserved,
+                                                       errors = std::move(call->errors)](EmbedResponse response) {
+        PutErrors(errors, &response);
+        Answer(id, float16, reserved, response);
+      });
+  if (!status.ok()) environment_.answers->Release(*reserved);
+  return status;
 }
 
-void StreamReactor::Answer(uint64_t id, bool float16, const EmbedResponse& response) {
+void StreamReactor::Answer(uint64_t id, bool float16, size_t reserved_bytes, const EmbedResponse& response) {
   environment_.LogFaults(record_.method(), response);
   v1::EmbedStreamResponse message;
   message.set_id(id);
   message.set_model(response.model);
   message.set_model_revision(response.model_revision);
   ToWire(response.results.front(), float16, message.mutable_result());
-  Enqueue(message);
+  Enqueue({SerializeMessage(message), reserved_bytes});
 }
 
 void StreamReactor::AnswerError(uint64_t id, const absl::Status& status) {
@@ -70,12 +80,14 @@ void StreamReactor::AnswerError(uint64_t id, const absl::Status& status) {
   v1::EmbedStreamResponse message;
   message.set_id(id);
   ToRpcStatus(status, message.mutable_result()->mutable_error());
-  Enqueue(message);
+  const size_t bytes = message.ByteSizeLong();
+  environment_.answers->Add(bytes);
+  Enqueue({SerializeMessage(message), bytes});
 }
 
-void StreamReactor::Enqueue(const v1::EmbedStreamResponse& message) {
-  grpc::ByteBuffer bytes = SerializeMessage(message);
-  CallTracker* const calls = environment_.calls;  // once the lock is released, `this` may be gone
+void StreamReactor::Enqueue(Unsent answer) {
+  const CallEnvironment& environment = environment_;  // once the lock is released, `this` may be gone
+  const size_t reserved_bytes = answer.reserved_bytes;
   Actions actions;
   bool dropped = false;
   {
@@ -84,15 +96,18 @@ void StreamReactor::Enqueue(const v1::EmbedStreamResponse& message) {
     if (dropped) {
       --open_inputs_;
     } else {
-      unsent_.push_back(std::move(bytes));
+      unsent_.push_back(std::move(answer));
     }
     actions = Next();
   }
   Act(std::move(actions));
-  if (dropped) calls->Remove();
+  if (!dropped) return;
+  environment.answers->Release(reserved_bytes);
+  environment.calls->Remove();
 }
 
 void StreamReactor::OnWriteDone(bool ok) {
+  const CallEnvironment& environment = environment_;
   written_.Clear();
   if (!ok) Abandon();
   Actions actions;
@@ -100,10 +115,11 @@ void StreamReactor::OnWriteDone(bool ok) {
     MutexLock lock(mutex_);
     writing_ = false;
     --open_inputs_;
+    environment.answers->Release(written_reserved_bytes_);  // before Next(): it may read on
     actions = Next();
   }
-  environment_.calls->Remove();
   Act(std::move(actions));
+  environment.calls->Remove();  // last: where this was the stream's end, its status is on the way
 }
 
 void StreamReactor::OnCancel() {
@@ -113,6 +129,7 @@ void StreamReactor::OnCancel() {
 }
 
 void StreamReactor::Abandon() {
+  const CallEnvironment& environment = environment_;
   size_t dropped = 0;
   Actions actions;
   {
@@ -120,15 +137,15 @@ void StreamReactor::Abandon() {
     abandoned_ = true;
     dropped = unsent_.size();
     open_inputs_ -= dropped;
+    for (const Unsent& answer : unsent_) environment.answers->Release(answer.reserved_bytes);
     unsent_.clear();
     actions = Next();
   }
-  environment_.calls->Remove(dropped);
   Act(std::move(actions));
+  environment.calls->Remove(dropped);
 }
 
 void StreamReactor::EndInput(const absl::Status& status) {
-  environment_.calls->Add();  // until OnDone: an ending stream is owed its status
   Actions actions;
   {
     MutexLock lock(mutex_);
@@ -143,11 +160,13 @@ void StreamReactor::EndInput(const absl::Status& status) {
 StreamReactor::Actions StreamReactor::Next() {
   Actions actions;
   if (!writing_ && !unsent_.empty()) {
-    written_.Swap(&unsent_.front());
+    written_.Swap(&unsent_.front().bytes);
+    written_reserved_bytes_ = unsent_.front().reserved_bytes;
     unsent_.pop_front();
     writing_ = actions.write = true;
   }
-  if (!reading_ && !input_ended_ && !abandoned_ && open_inputs_ < environment_.limits.stream_window_inputs) {
+  const size_t window = environment_.answers->Full() ? 1 : environment_.limits.stream_window_inputs;
+  if (!reading_ && !input_ended_ && !abandoned_ && open_inputs_ < window) {
     reading_ = actions.read = true;
   }
   const bool no_more_input = input_ended_ || (abandoned_ && !reading_);
@@ -167,12 +186,6 @@ void StreamReactor::Act(Actions actions) {
 
 void StreamReactor::OnDone() {
   record_.Finished(code_);
-  bool input_ended = false;
-  {
-    MutexLock lock(mutex_);
-    input_ended = input_ended_;
-  }
-  if (input_ended) environment_.calls->Remove();
   delete this;
 }
 

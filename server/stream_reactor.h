@@ -17,14 +17,15 @@ namespace tributary {
 
 // Who makes it: EmbedService. gRPC reactions read inputs and submit them; completion threads serialise the answers and
 // queue them; one write at a time is under way.
-// Invariants: at most `stream_window_inputs` inputs are open (read, and their answer not yet written): then no read is
-//   started, so HTTP/2 flow control stops the client, and a client that never reads holds no more than that. Finish is
+// Invariants: at most `stream_window_inputs` inputs are open (read, and their answer not yet written), and one while
+// the
+//   answer budget is full: then no read is started, so HTTP/2 flow control stops the client, and a client that never
+//   reads holds no more than that. Finish is
 //   called once, when no more input will come, nothing is open and no write is under way; OnDone is the end of the
 //   object.
-// Errors: what concerns one input is its answer; bytes that are no message end the stream with INVALID_ARGUMENT once
-// the
-//   inputs before them are answered. A cancelled stream drops its unsent answers and ends when its last input comes
-//   back.
+// Errors: what concerns one input is its answer; bytes that are no message end the stream with INVALID_ARGUMENT, and
+//   the first input read while the server drains ends it with UNAVAILABLE, once the inputs before it are answered. A
+//   cancelled stream drops its unsent answers and ends when its last input comes back.
 // Thread-safety: reactions and completions run at once; the state is behind mutex_, and no gRPC call is made under it.
 // Ownership: owns itself.
 class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
@@ -39,9 +40,13 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
  private:
   // Not OK: nothing was submitted.
   absl::Status Submit(uint64_t id, std::shared_ptr<const v1::EmbedStreamRequest> message);
-  void Answer(uint64_t id, bool float16, const EmbedResponse& response);
+  void Answer(uint64_t id, bool float16, size_t reserved_bytes, const EmbedResponse& response);
   void AnswerError(uint64_t id, const absl::Status& status);
-  void Enqueue(const v1::EmbedStreamResponse& message);
+  struct Unsent {
+    grpc::ByteBuffer bytes;
+    size_t reserved_bytes = 0;  // of the answer budget
+  };
+  void Enqueue(Unsent answer);
   // No more input will be read; `status` is how the stream ends.
   void EndInput(const absl::Status& status);
   // Drops what is unsent; nothing more is read or written.
@@ -67,7 +72,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::ByteBuffer written_;  // gRPC's while a write is under way
 
   Mutex mutex_;
-  std::deque<grpc::ByteBuffer> unsent_ TRIBUTARY_GUARDED_BY(mutex_);
+  std::deque<Unsent> unsent_ TRIBUTARY_GUARDED_BY(mutex_);
+  size_t written_reserved_bytes_ TRIBUTARY_GUARDED_BY(mutex_) = 0;  // of the answer being written
   size_t open_inputs_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
   bool reading_ TRIBUTARY_GUARDED_BY(mutex_) = false;  // a read is under way or being handled
   bool writing_ TRIBUTARY_GUARDED_BY(mutex_) = false;

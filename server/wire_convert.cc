@@ -123,11 +123,8 @@ absl::StatusOr<EmbedInput> ReadInput(const v1::PairInput& wire) {
 template <typename WireInput>
 void AddInput(const WireInput& wire, size_t index, WireRequest* out) {
   absl::StatusOr<EmbedInput> input = ReadInput(wire);
-  if (input.ok()) {
-    out->request.inputs.push_back(*input);
-  } else {
-    out->errors.push_back({.index = index, .status = input.status()});
-  }
+  out->request.inputs.push_back(input.ok() ? *input : EmbedInput{});
+  if (!input.ok()) out->errors.push_back({.index = index, .status = input.status()});
 }
 
 template <typename Message, typename Inputs>
@@ -205,6 +202,10 @@ absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedStreamReques
   return out;
 }
 
+void PutErrors(const std::vector<InputError>& errors, EmbedResponse* response) {
+  for (const InputError& error : errors) response->results[error.index].status = error.status;
+}
+
 size_t MaxResultBytes(const ModelInfo& model, RequestKind kind, bool float16) {
   // Upper bounds by the wire format: a vector has three nested headers of at most 6 bytes; a result its own two, 44
   // bytes of stage times, 6 of tokens and 2 of the flag. An error instead of vectors has its bounded message and a
@@ -236,21 +237,11 @@ void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out) {
   }
 }
 
-void ToWire(const EmbedResponse& response, const std::vector<InputError>& errors, bool float16,
-            v1::EmbedResponse* out) {
+void ToWire(const EmbedResponse& response, bool float16, v1::EmbedResponse* out) {
   out->set_model(response.model);
   out->set_model_revision(response.model_revision);
-  const size_t count = response.results.size() + errors.size();
-  out->mutable_results()->Reserve(static_cast<int>(count));
-  auto error = errors.begin();
-  auto result = response.results.begin();
-  for (size_t i = 0; i < count; ++i) {
-    if (error != errors.end() && error->index == i) {
-      ToRpcStatus((error++)->status, out->add_results()->mutable_error());
-    } else {
-      ToWire(*result++, float16, out->add_results());
-    }
-  }
+  out->mutable_results()->Reserve(static_cast<int>(response.results.size()));
+  for (const EmbedResult& result : response.results) ToWire(result, float16, out->add_results());
 }
 
 void ToWire(const ModelInfo& info, v1::Model* out) {
@@ -268,6 +259,7 @@ void ToWire(const ModelInfo& info, v1::Model* out) {
   out->set_normalised_by_default(info.normalised_by_default);
   out->set_fusion(info.fusion);
   out->set_compute_type(info.compute_type);
+  out->set_image_compute_type(info.image_compute_type);
   out->set_parameter_count(info.parameter_count);
   out->set_parameter_bytes(info.parameter_bytes);
 }

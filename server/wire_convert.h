@@ -11,7 +11,8 @@
 
 namespace tributary {
 
-// An input that is wrong by the message alone: it never reaches the engine.
+// An input that is wrong by the message alone. It goes to the engine as an empty one, so that a call of such inputs is
+// admitted, bounded and refused like any other.
 struct InputError {
   size_t index = 0;
   absl::Status status;
@@ -19,8 +20,8 @@ struct InputError {
 
 // One call on its way in. Views inside `request` borrow from the message, which `request.owner` keeps alive.
 struct WireRequest {
-  EmbedRequest request;            // the inputs that are not in `errors`, in their order
-  std::vector<InputError> errors;  // by ascending index
+  EmbedRequest request;
+  std::vector<InputError> errors;  // what to say of the inputs the engine found empty
   bool float16 = false;            // how the vectors of the answer are packed
 };
 
@@ -31,12 +32,14 @@ absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedPairRequest>
 // One input of a stream: a text, image or pair request with one input.
 absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedStreamRequest> message);
 
+// Says of each malformed input what was wrong with it, where the engine only found it empty.
+void PutErrors(const std::vector<InputError>& errors, EmbedResponse* response);
+
 // The most bytes the answer to one input takes on the wire, its error included.
 size_t MaxResultBytes(const ModelInfo& model, RequestKind kind, bool float16);
 
 void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out);
-// All results of a call in the order of its inputs: the engine's, with `errors` put in where they belong.
-void ToWire(const EmbedResponse& response, const std::vector<InputError>& errors, bool float16, v1::EmbedResponse* out);
+void ToWire(const EmbedResponse& response, bool float16, v1::EmbedResponse* out);
 void ToWire(const ModelInfo& info, v1::Model* out);
 
 }  // namespace tributary

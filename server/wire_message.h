@@ -12,15 +12,17 @@
 namespace tributary {
 
 // Reads `bytes` into `message` and frees them: what the message needs, it has copied.
-// Errors: INVALID_ARGUMENT naming the message: the bytes are no protobuf of its shape, or a string is not UTF-8.
-absl::Status ParseInto(grpc::ByteBuffer* bytes, google::protobuf::Message* message);
+// Errors: INVALID_ARGUMENT naming the message: the bytes are no protobuf of its shape, a string is not UTF-8, or there
+//   are more fields than `max_inputs` inputs need (admission.max_inputs_per_call). A field of two bytes may cost fifty
+//   in memory, so they are counted before anything is built.
+absl::Status ParseInto(grpc::ByteBuffer* bytes, google::protobuf::Message* message, size_t max_inputs);
 
 // The message on its own arena, which lives as long as any copy of the pointer.
 template <typename Proto>
-absl::StatusOr<std::shared_ptr<const Proto>> ParseMessage(grpc::ByteBuffer* bytes) {
+absl::StatusOr<std::shared_ptr<const Proto>> ParseMessage(grpc::ByteBuffer* bytes, size_t max_inputs = 1) {
   auto arena = std::make_shared<google::protobuf::Arena>();
   auto* message = google::protobuf::Arena::CreateMessage<Proto>(arena.get());
-  if (absl::Status status = ParseInto(bytes, message); !status.ok()) return status;
+  if (absl::Status status = ParseInto(bytes, message, max_inputs); !status.ok()) return status;
   return std::shared_ptr<const Proto>(std::move(arena), message);
 }
 

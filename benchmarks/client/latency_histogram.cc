@@ -42,7 +42,7 @@ double LatencyHistogram::PercentileMillis(double fraction) const {
     seen += buckets_[i];
     if (seen >= rank && seen > 0) return static_cast<double>(std::min(UpperBound(i), max_micros_)) / 1000;
   }
-  return 0;
+  return kNoValue;
 }
 
 }  // namespace tributary::bench

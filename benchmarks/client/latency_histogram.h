@@ -4,8 +4,12 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 namespace tributary::bench {
+
+// What stands for a figure nothing was measured for; null in JSON.
+inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 // 64 buckets per power of two of microseconds: a percentile is at most 1/64 (1.6 %) above the true value. Holds 0 to
 // about 19 hours; longer ones count as that. Thread-safety: none.
@@ -17,10 +21,10 @@ class LatencyHistogram {
 
   uint64_t count() const { return count_; }
   // The upper bound of the bucket in which the `fraction` (0..1) smallest values end; never above the largest value.
-  // 0 when empty.
+  // NaN when empty, as mean and maximum are: no latency is not a latency of 0.
   double PercentileMillis(double fraction) const;
-  double MeanMillis() const { return count_ == 0 ? 0 : sum_micros_ / static_cast<double>(count_) / 1000; }
-  double MaxMillis() const { return static_cast<double>(max_micros_) / 1000; }
+  double MeanMillis() const { return count_ == 0 ? kNoValue : sum_micros_ / static_cast<double>(count_) / 1000; }
+  double MaxMillis() const { return count_ == 0 ? kNoValue : static_cast<double>(max_micros_) / 1000; }
 
  private:
   static constexpr int kSubBits = 6;

@@ -59,7 +59,6 @@ class LoadRunner {
   bool Measured(Clock::time_point intended) const { return intended >= window_start_; }
   Progress Current() const;                // under mutex_
   void StopSending(std::string not_held);  // under mutex_
-  void Judge();
 
   Transport& transport_;
   const RunOptions options_;

@@ -111,7 +111,7 @@ absl::StatusOr<Condition> Condition::Parse(const std::string& text, const std::m
 
 bool Condition::Holds(const std::map<std::string, double>& values) const {
   const double value = values.at(name);
-  return above ? value > limit : value < limit;
+  return !(above ? value <= limit : value >= limit);
 }
 
 absl::StatusOr<std::pair<int, int>> ParseSize(const std::string& text) {

@@ -66,6 +66,7 @@ struct Condition {
 
   // INVALID_ARGUMENT for anything but name, '<' or '>', number; the name must be one of `known`.
   static absl::StatusOr<Condition> Parse(const std::string& text, const std::map<std::string, double>& known);
+  // A figure nothing was measured for (NaN) fails every condition: it cannot be told to be good.
   bool Holds(const std::map<std::string, double>& values) const;
 };
 

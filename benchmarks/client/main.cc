@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -31,7 +33,8 @@ ABSL_FLAG(std::string, metrics_url, "", "the server's metrics, HOST:PORT: kept i
 ABSL_FLAG(std::string, model, "", "model; empty: the server's default");
 ABSL_FLAG(std::string, mix, "text=1", "shares of calls: text=0.6,image=0.3,pair=0.1");
 ABSL_FLAG(std::string, words, "lognormal:40,0.9", "words a text: fixed:N, lognormal:MEDIAN,SIGMA, mixed:N@SHARE,...");
-ABSL_FLAG(std::string, corpus, TRIBUTARY_BENCH_CORPUS, "text file the words are taken from, in their order");
+ABSL_FLAG(std::string, corpus, "",
+          "text file the words are taken from, in their order; empty: the one that comes with it");
 ABSL_FLAG(std::string, images, "", "folder of JPEG, PNG and WebP files; empty: generated JPEGs");
 ABSL_FLAG(std::vector<std::string>, image_sizes, std::vector<std::string>({"640x480"}), "sizes of generated images");
 ABSL_FLAG(uint32_t, batch, 1, "inputs a call");
@@ -59,6 +62,15 @@ constexpr int kExitFailed = 1;   // a --fail-if holds, or --search found no rate
 constexpr int kExitUsage = 2;    // wrong flags, or no server
 constexpr int kExitNotHeld = 3;  // the load asked for was not made: the figures do not stand for it
 constexpr double kSearchGoodRatio = 0.99;
+
+// Of an installed program: PREFIX/bin/tributary-bench -> PREFIX/share/tributary/corpus.txt; else the sources' one.
+std::string CorpusPath() {
+  if (const std::string given = absl::GetFlag(FLAGS_corpus); !given.empty()) return given;
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path installed = program.parent_path().parent_path() / "share/tributary/corpus.txt";
+  return std::filesystem::exists(installed, error) ? installed.string() : TRIBUTARY_BENCH_CORPUS;
+}
 
 // What the flags come to.
 struct Setup {
@@ -117,7 +129,7 @@ absl::StatusOr<Setup> SetupFromFlags() {
   }
   RequestOptions requests{.mix = *mix,
                           .words = *words,
-                          .corpus = absl::GetFlag(FLAGS_corpus),
+                          .corpus = CorpusPath(),
                           .image_folder = absl::GetFlag(FLAGS_images),
                           .image_sizes = {},
                           .inputs_per_call = absl::GetFlag(FLAGS_batch),
@@ -167,7 +179,7 @@ std::optional<RunSummary> Search(const Setup& setup, std::vector<Probe>& probes)
   const auto passes = [&](double rate) {
     const RunSummary summary = RunOnce(setup, rate);
     Probe probe{.rate = rate, .passed = true, .why_not = summary.not_held, .values = summary.Values()};
-    if (probe.why_not.empty() && probe.values.at("goodput_ratio") < kSearchGoodRatio) {
+    if (probe.why_not.empty() && !(probe.values.at("goodput_ratio") >= kSearchGoodRatio)) {
       probe.why_not = absl::StrCat("goodput_ratio ", probe.values.at("goodput_ratio"), " < ", kSearchGoodRatio);
     }
     probe.passed = probe.why_not.empty();
@@ -204,7 +216,7 @@ nlohmann::json ConfigJson() {
           {"model", absl::GetFlag(FLAGS_model)},
           {"mix", absl::GetFlag(FLAGS_mix)},
           {"words", absl::GetFlag(FLAGS_words)},
-          {"corpus", absl::GetFlag(FLAGS_corpus).substr(absl::GetFlag(FLAGS_corpus).rfind('/') + 1)},
+          {"corpus", std::filesystem::path(CorpusPath()).filename().string()},
           {"images", absl::GetFlag(FLAGS_images)},
           {"image_sizes", absl::GetFlag(FLAGS_image_sizes)},
           {"batch", absl::GetFlag(FLAGS_batch)},
@@ -258,8 +270,12 @@ int Main() {
     const auto values = summary->Values();
     for (const Condition& condition : setup->fail_if) {
       if (!condition.Holds(values)) continue;
-      std::cout << "FAILED: " << condition.name << " is " << values.at(condition.name) << ", "
-                << (condition.above ? "above " : "below ") << condition.limit << "\n";
+      const double value = values.at(condition.name);
+      std::cout << "FAILED: " << condition.name
+                << (std::isnan(value)
+                        ? std::string(" was not measured: no call to take it from")
+                        : absl::StrCat(" is ", value, ", ", condition.above ? "above " : "below ", condition.limit))
+                << "\n";
       code = kExitFailed;
     }
     if (!summary->not_held.empty()) code = kExitNotHeld;

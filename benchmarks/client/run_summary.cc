@@ -1,9 +1,19 @@
 #include "benchmarks/client/run_summary.h"
 
+#include <cstdio>
+
 namespace tributary::bench {
 namespace {
 
-double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+constexpr double kHeldMissedRatio = 0.01;  // more calls not sent: the rate was not held
+constexpr double kHeldLagMillis = 100;     // p99 of the send lag beyond: the rate was not held
+
+double Ratio(double part, double whole) { return whole > 0 ? part / whole : kNoValue; }
+
+// CANCELLED: given up by the runner itself, which waits longer than the deadline.
+bool OutOfTime(const Outcome& outcome) {
+  return outcome.errors.contains("DEADLINE_EXCEEDED") || outcome.errors.contains("CANCELLED");
+}
 
 }  // namespace
 
@@ -12,9 +22,9 @@ void KindCounts::Add(const Outcome& outcome, Nanos latency_of_call, Nanos slo) {
   ok_inputs += outcome.ok_inputs;
   tokens += outcome.tokens;
   for (const auto& [code, inputs] : outcome.errors) errors[code] += inputs;
-  if (!outcome.errors.empty() || outcome.ok_inputs == 0) return;
-  latency.Add(latency_of_call);
-  if (latency_of_call > slo) return;
+  const bool good = outcome.errors.empty() && outcome.ok_inputs > 0;
+  if (good || OutOfTime(outcome)) latency.Add(latency_of_call);
+  if (!good || latency_of_call > slo) return;
   ++good_calls;
   good_inputs += outcome.ok_inputs;
 }
@@ -62,6 +72,20 @@ std::map<std::string, double> RunSummary::Values() const {
           {"error_ratio", Ratio(errors, errors + inputs)},
           {"missed_ratio", Ratio(static_cast<double>(missed_calls), scheduled)},
           {"send_lag_p99_ms", send_lag.PercentileMillis(0.99)}};
+}
+
+std::string RunSummary::WhyNotHeld() const {
+  if (!not_held.empty() || offered_rate == 0) return not_held;
+  const auto values = Values();
+  char why[160] = "";
+  if (values.at("missed_ratio") > kHeldMissedRatio) {
+    std::snprintf(why, sizeof(why), "%.1f %% of the calls were not sent: max_in_flight %llu was reached",
+                  100 * values.at("missed_ratio"), static_cast<unsigned long long>(max_in_flight));
+  } else if (values.at("send_lag_p99_ms") > kHeldLagMillis) {
+    std::snprintf(why, sizeof(why), "calls were sent late: p99 of the lag is %.0f ms, the bound %.0f ms",
+                  values.at("send_lag_p99_ms"), kHeldLagMillis);
+  }
+  return why;
 }
 
 }  // namespace tributary::bench

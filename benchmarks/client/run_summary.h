@@ -14,9 +14,11 @@ namespace tributary::bench {
 
 // Calls of one kind whose intended send time lies in the measured window (after warm-up).
 struct KindCounts {
-  LatencyHistogram latency;  // intended send time -> answer, calls without any error
-  uint64_t calls = 0;        // answered, errors included
-  uint64_t good_calls = 0;   // without error and within the SLO
+  // Intended send time -> answer, of calls without any error and of those that ran out of time: what a call waited
+  // until its deadline is the least it would have taken. Other errors come fast and say nothing of latency.
+  LatencyHistogram latency;
+  uint64_t calls = 0;       // answered, errors included
+  uint64_t good_calls = 0;  // without error and within the SLO
   uint64_t ok_inputs = 0;
   uint64_t good_inputs = 0;  // of good calls
   uint64_t tokens = 0;
@@ -37,13 +39,16 @@ struct RunSummary {
   uint64_t missed_calls = 0;     // of those, not sent: max_in_flight calls were open
   uint64_t given_up_calls = 0;   // still open when the run was over, cancelled
   uint64_t max_in_flight = 0;    // most calls open at once
-  std::string not_held;          // why the offered rate was not held; empty: it was
+  std::string not_held;          // why the run ended before its time, or what WhyNotHeld() said at its end
 
   KindCounts Total() const;
-  // p50_ms p90_ms p95_ms p99_ms p999_ms max_ms mean_ms: latency of calls without error. calls_per_second,
+  // p50_ms p90_ms p95_ms p99_ms p999_ms max_ms mean_ms: latency (KindCounts). calls_per_second,
   // inputs_per_second, tokens_per_second: answered. goodput: inputs per second within the SLO. goodput_ratio: calls
-  // within the SLO of those scheduled. error_ratio: inputs. missed_ratio, send_lag_p99_ms.
+  // within the SLO of those scheduled. error_ratio: inputs. missed_ratio, send_lag_p99_ms. Where nothing was measured:
+  // NaN.
   std::map<std::string, double> Values() const;
+  // `not_held`, or else what the figures of an open loop say against it. Empty: the load was held.
+  std::string WhyNotHeld() const;
 };
 
 }  // namespace tributary::bench

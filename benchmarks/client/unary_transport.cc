@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "absl/status/status.h"
 #include "benchmarks/client/transport.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
@@ -107,12 +108,8 @@ std::unique_ptr<Transport> MakeUnaryTransport(std::shared_ptr<grpc::Channel> cha
 }
 
 std::string CodeName(int code) {
-  static constexpr const char* kNames[] = {
-      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-      "DATA_LOSS", "UNAUTHENTICATED"};
-  return code >= 0 && code < static_cast<int>(std::size(kNames)) ? kNames[code] : "CODE_" + std::to_string(code);
+  std::string name = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+  return name.empty() ? "CODE_" + std::to_string(code) : name;
 }
 
 }  // namespace tributary::bench

@@ -24,14 +24,14 @@ void FormBatches(benchmark::State& state) {
   for (int i = 0; i < 40; ++i) {
     outcome.useful_units = i % 2 == 0 ? 16 : 256;
     outcome.device_time = std::chrono::microseconds(1000 + 66 * outcome.useful_units);
-    stream.Observe(outcome);
+    stream.Observe(outcome, now);
   }
   uint64_t arrivals = 0;
   const auto add = [&](WorkItemPtr item) {
     item->units = 8 + random() % 120;
     item->deadline = now + std::chrono::seconds(60) + std::chrono::microseconds(random() % 1000000);
     item->priority = random() % 4 == 0 ? Priority::kBulk : Priority::kInteractive;
-    stream.Add(std::move(item), ++arrivals);
+    stream.Add(std::move(item), ++arrivals, now);
   };
   for (int64_t i = 0; i < state.range(0); ++i) add(std::make_unique<WorkItem>(sink));
   int64_t items = 0;

@@ -53,7 +53,6 @@ class Observer {
   virtual void OnDropped(Modality /*modality*/, DropReason /*reason*/) {}
   virtual void OnBatch(const BatchEvent& /*event*/) {}
   virtual void OnItem(const ItemEvent& /*event*/) {}
-  virtual void OnLaneIdle(size_t /*lane*/, IdleCause /*cause*/, Duration /*idle*/) {}
   // A non-finite or zero-norm vector was refused.
   virtual void OnBadVector(Modality /*modality*/) {}
 };

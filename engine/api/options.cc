@@ -58,14 +58,17 @@ void CheckSchedule(const ScheduleOptions& options, Checker& check) {
   for (Modality modality : kAllModalities) {
     const BatchOptions& batch = options.modalities[static_cast<size_t>(modality)];
     const std::string prefix = "schedule." + std::string(ModalityName(modality)) + ".";
-    check.Positive(prefix + "max_items", batch.max_items);
+    check.Between(prefix + "max_units", batch.max_units, 0, kMaxBatchUnits[static_cast<size_t>(modality)]);
+    check.Between(prefix + "max_items", batch.max_items, 1, kMaxBatchItems);
     check.Require(batch.weight > 0, prefix + "weight", "> 0", batch.weight);
     check.Require(std::isfinite(batch.weight), prefix + "weight", "finite", batch.weight);
-    check.Require(batch.max_wait >= Duration::zero(), prefix + "max_wait", ">= 0 s", ToSeconds(batch.max_wait));
-    check.Require(batch.max_batch_time > Duration::zero(), prefix + "max_batch_time", "> 0 s",
-                  ToSeconds(batch.max_batch_time));
+    check.Require(batch.max_wait >= Duration::zero(), prefix + "max_wait_millis", ">= 0",
+                  ToSeconds(batch.max_wait) * 1000);
+    check.Require(batch.max_batch_time > Duration::zero(), prefix + "max_batch_millis", "> 0",
+                  ToSeconds(batch.max_batch_time) * 1000);
   }
-  check.Positive("schedule.bulk_every", options.bulk_every);
+  // Below 3 bulk work and work without deadline would start every batch between them.
+  check.Require(options.bulk_every >= 3, "schedule.bulk_every", ">= 3", options.bulk_every);
 }
 
 bool IsDevice(const std::string& device) {

@@ -33,6 +33,11 @@ struct PrepareOptions {
   size_t threads = 0;  // 0: one per CPU the process may use, at most 4
 };
 
+// Bounds of BatchOptions, at least twice what the largest GPUs have a use for: the sizes of a batch up to the limits
+// are run once at start, and the largest has its place in every staging slot.
+inline constexpr std::array<uint64_t, kModalityCount> kMaxBatchUnits = {32768, uint64_t{1} << 24, 4096};
+inline constexpr size_t kMaxBatchItems = 4096;
+
 // Batches of one modality.
 struct BatchOptions {
   uint64_t max_units = 0;  // tokens (text), pixels (image), pairs (fusion); 0: the encoder's own default
@@ -46,7 +51,9 @@ struct BatchOptions {
 struct ScheduleOptions {
   std::array<BatchOptions, kModalityCount> modalities;  // index: Modality
   bool drop_late = true;                                // give up items the cost model says cannot make their deadline
-  size_t bulk_every = 8;  // interactive before bulk, but at least every n-th batch starts with waiting bulk work
+  // Interactive before bulk, but at least every n-th batch starts with waiting bulk work, and another one with waiting
+  // interactive work that has no deadline; >= 3.
+  size_t bulk_every = 8;
 };
 
 inline constexpr size_t kMaxLanes = 1024;

@@ -83,7 +83,7 @@ struct StageTimes {
   Duration lane{0};          // batch formed -> execution started (staging, copy in, wait for the stream)
   Duration compute{0};       // execution on the device
   Duration fusion{0};        // parts joined -> fused vector ready
-  Duration total{0};         // admitted -> last part ready
+  Duration total{0};         // admitted -> the result complete; of a pair: fused, or its slower part where one failed
 };
 
 // One input's answer. Not OK: all vectors are empty and `status` says why; neighbours are not affected.
@@ -119,8 +119,9 @@ struct ModelInfo {
   uint32_t image_width = 0;      // what images are brought to; 0: no image
   uint32_t image_height = 0;
   bool normalised_by_default = false;
-  std::string fusion;        // "weighted_mean", "hadamard"; empty: no pairs
-  std::string compute_type;  // "fp32", "bf16", "fp16"
+  std::string fusion;              // "weighted_mean", "hadamard"; empty: no pairs
+  std::string compute_type;        // of the text encoder: "fp32", "bf16", "fp16"
+  std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;
 };

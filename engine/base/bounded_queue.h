@@ -5,30 +5,40 @@
 #include <deque>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "engine/base/mutex.h"
 
 namespace tributary {
 
-// Any number of producers and consumers, two classes of entries: interactive ones leave first, but while bulk ones wait
-// every `bulk_every`-th pop takes a bulk one, so that they cannot starve. First in, first out within a class.
+// Any number of producers and consumers, one FIFO a class of entries. The lowest class that waits leaves first, but one
+// that was passed over `turn_every` - 1 times is due (of several the one that waits longer), so that none can starve.
 // Invariants: size() <= capacity(); after Close() no push succeeds, and what was accepted before is still popped.
 // Thread-safety: all methods from any thread. What happened before a push is visible after the pop of that entry.
 // Ownership: a refused entry stays with the caller, unchanged. Entries left over are destroyed with the queue.
 template <class T>
 class BoundedQueue {
  public:
-  // `bulk_every` >= 1; 1: bulk before interactive.
-  explicit BoundedQueue(size_t capacity, size_t bulk_every = 8) : capacity_(capacity), bulk_every_(bulk_every) {}
+  // `capacity` is that of all classes together; `classes` and `turn_every` >= 1.
+  explicit BoundedQueue(size_t capacity, size_t classes = 1, size_t turn_every = 8)
+      : capacity_(capacity), turn_every_(turn_every), classes_(classes) {}
 
   // False: full or closed. Never blocks (other than for the lock).
-  bool TryPush(T&& entry) { return TryPushTo(interactive_, std::move(entry)); }
-  bool TryPushBulk(T&& entry) { return TryPushTo(bulk_, std::move(entry)); }
+  bool TryPush(T&& entry, size_t of_class = 0) TRIBUTARY_EXCLUDES(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      if (closed_ || size_ >= capacity_) return false;
+      classes_[of_class].entries.push_back(std::move(entry));
+      ++size_;
+    }
+    not_empty_.NotifyOne();
+    return true;
+  }
 
   // Waits for an entry; nullopt: closed and empty.
   std::optional<T> Pop() TRIBUTARY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    while (interactive_.empty() && bulk_.empty()) {
+    while (size_ == 0) {
       if (closed_) return std::nullopt;
       not_empty_.Wait(mutex_);
     }
@@ -38,7 +48,7 @@ class BoundedQueue {
   // nullopt: empty.
   std::optional<T> TryPop() TRIBUTARY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    if (interactive_.empty() && bulk_.empty()) return std::nullopt;
+    if (size_ == 0) return std::nullopt;
     return Take();
   }
 
@@ -53,37 +63,37 @@ class BoundedQueue {
 
   size_t size() const TRIBUTARY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    return interactive_.size() + bulk_.size();
+    return size_;
   }
   size_t capacity() const { return capacity_; }
 
  private:
-  bool TryPushTo(std::deque<T>& entries, T&& entry) TRIBUTARY_EXCLUDES(mutex_) {
-    {
-      MutexLock lock(mutex_);
-      if (closed_ || interactive_.size() + bulk_.size() >= capacity_) return false;
-      entries.push_back(std::move(entry));
-    }
-    not_empty_.NotifyOne();
-    return true;
-  }
+  struct Class {
+    std::deque<T> entries;
+    size_t pops_waiting = 0;  // pops since it was last taken, while it had entries
+  };
 
   std::optional<T> Take() TRIBUTARY_REQUIRES(mutex_) {
-    const bool bulk_is_due = !bulk_.empty() && ++pops_since_bulk_ >= bulk_every_;
-    std::deque<T>& entries = bulk_is_due || interactive_.empty() ? bulk_ : interactive_;
-    if (&entries == &bulk_) pops_since_bulk_ = 0;
-    std::optional<T> entry(std::move(entries.front()));
-    entries.pop_front();
+    Class* next = nullptr;
+    for (Class& waiting : classes_) {
+      if (waiting.entries.empty()) continue;
+      ++waiting.pops_waiting;
+      const bool due = waiting.pops_waiting >= turn_every_;
+      if (next == nullptr || (due && waiting.pops_waiting > next->pops_waiting)) next = &waiting;
+    }
+    next->pops_waiting = 0;
+    std::optional<T> entry(std::move(next->entries.front()));
+    next->entries.pop_front();
+    --size_;
     return entry;
   }
 
   const size_t capacity_;
-  const size_t bulk_every_;
+  const size_t turn_every_;
   mutable Mutex mutex_;
   CondVar not_empty_;
-  std::deque<T> interactive_ TRIBUTARY_GUARDED_BY(mutex_);
-  std::deque<T> bulk_ TRIBUTARY_GUARDED_BY(mutex_);
-  size_t pops_since_bulk_ TRIBUTARY_GUARDED_BY(mutex_) = 0;  // pops while bulk entries were waiting
+  std::vector<Class> classes_ TRIBUTARY_GUARDED_BY(mutex_);
+  size_t size_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
   bool closed_ TRIBUTARY_GUARDED_BY(mutex_) = false;
 };
 

@@ -5,36 +5,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 namespace tributary {
 namespace {
 
-// cgroup v2 "cpu.max" ("200000 100000") of the process's own group, else v1's two files. 0: no limit found.
-double CgroupCpuLimit() {
-  auto quota_of = [](std::string quota, double period) {
-    return quota == "max" || quota.empty() || quota[0] == '-' || period <= 0 ? 0.0 : std::stod(quota) / period;
-  };
-  std::string own_group;
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    if (line.rfind("0::", 0) == 0) own_group = line.substr(3);
-  }
-  for (const std::string& folder : {"/sys/fs/cgroup" + own_group, std::string("/sys/fs/cgroup")}) {
-    std::ifstream file(folder + "/cpu.max");
-    std::string quota;
-    double period = 0;
-    if (file >> quota >> period) {
-      if (const double limit = quota_of(quota, period); limit > 0) return limit;
-    }
-  }
-  std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-  std::ifstream period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-  std::string quota;
-  double period = 0;
-  if (quota_file >> quota && period_file >> period) return quota_of(quota, period);
-  return 0;
+// CPUs by a quota and a period as the kernel writes them ("150000", "100000"). 0: no limit ("max", "-1", no such file).
+double Limit(const std::string& quota, const std::string& period) {
+  const double quota_micros = std::strtod(quota.c_str(), nullptr);
+  const double period_micros = std::strtod(period.c_str(), nullptr);
+  return quota_micros > 0 && period_micros > 0 ? quota_micros / period_micros : 0;
+}
+
+std::string FirstWord(const std::filesystem::path& file) {
+  std::string word;
+  std::ifstream(file) >> word;
+  return word;
 }
 
 }  // namespace
@@ -45,11 +32,33 @@ WorkerThread::WorkerThread(std::string name, std::function<void()> body)
         body();
       }) {}
 
-size_t UsableCpuCount() {
+double CgroupCpuLimit(const CgroupPaths& paths) {
+  std::string own_group;
+  std::ifstream groups(paths.groups);
+  for (std::string line; std::getline(groups, line);) {
+    if (line.rfind("0::", 0) == 0) own_group = line.substr(3);
+  }
+  // Every group up to the root limits what is in it.
+  double limit = 0;
+  for (std::filesystem::path group = own_group;; group = group.parent_path()) {
+    std::ifstream file(paths.mount / group.relative_path() / "cpu.max");
+    std::string quota;
+    std::string period;
+    file >> quota >> period;
+    if (const double of_group = Limit(quota, period); of_group > 0 && (limit == 0 || of_group < limit))
+      limit = of_group;
+    if (!group.has_relative_path()) break;
+  }
+  if (limit > 0) return limit;
+  const std::filesystem::path v1 = paths.mount / "cpu";
+  return Limit(FirstWord(v1 / "cpu.cfs_quota_us"), FirstWord(v1 / "cpu.cfs_period_us"));
+}
+
+size_t UsableCpuCount(const CgroupPaths& cgroup) {
   size_t cpus = std::max(1u, std::thread::hardware_concurrency());
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) cpus = std::max(1, CPU_COUNT(&allowed));
-  if (const double limit = CgroupCpuLimit(); limit > 0) {
+  if (const double limit = CgroupCpuLimit(cgroup); limit > 0) {
     cpus = std::min(cpus, static_cast<size_t>(std::max(1.0, std::ceil(limit))));
   }
   return cpus;

@@ -1,6 +1,8 @@
 // A named thread that is joined by its owner. Every engine thread is one; the table is in engine/README.md.
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -24,7 +26,17 @@ class WorkerThread {
   std::thread thread_;
 };
 
-// CPUs this process may use: its affinity mask, cut by the cgroup's CPU quota. At least 1.
-size_t UsableCpuCount();
+// Where the process's cgroup is written down; tests write their own.
+struct CgroupPaths {
+  std::filesystem::path groups = "/proc/self/cgroup";
+  std::filesystem::path mount = "/sys/fs/cgroup";
+};
+
+// CPUs' worth of time the process's cgroup and those above it allow: v2 "cpu.max" ("150000 100000": 1.5), else v1's two
+// files. 0: no limit.
+double CgroupCpuLimit(const CgroupPaths& paths = {});
+
+// CPUs this process may use: its affinity mask, cut by the cgroup's CPU limit, rounded up. At least 1.
+size_t UsableCpuCount(const CgroupPaths& cgroup = {});
 
 }  // namespace tributary

@@ -17,13 +17,10 @@ absl::Status FusionJoin::status() const {
   return status;
 }
 
-absl::StatusOr<FusionParts> FusionJoin::NormalisedParts() const {
-  FusionParts normalised;
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    std::vector<float>& part = normalised.parts[i] = parts_[i].vector;
-    if (part.empty()) continue;
-    if (absl::Status status = CheckAndNormalise(part, true); !status.ok()) return status;
-  }
+absl::StatusOr<std::vector<float>> FusionJoin::NormalisedPart(size_t part) const {
+  std::vector<float> normalised = parts_[part].vector;
+  if (normalised.empty()) return normalised;
+  if (absl::Status status = CheckAndNormalise(normalised, true); !status.ok()) return status;
   return normalised;
 }
 

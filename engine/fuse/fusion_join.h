@@ -29,9 +29,9 @@ class FusionJoin {
 
   // OK, or why the pair has failed: the first failed part's status, text before image.
   absl::Status status() const;
-  // The parts as fusion takes them: copies of length 1, whatever the request's own vectors are scaled to.
-  // Errors: INTERNAL a part has length zero.
-  absl::StatusOr<FusionParts> NormalisedParts() const;
+  // A part as fusion takes it: a copy of length 1, whatever the request's own vectors are scaled to; empty where
+  // absent. Errors: INTERNAL its length is zero.
+  absl::StatusOr<std::vector<float>> NormalisedPart(size_t part) const;
   std::vector<float> TakePart(size_t part) { return std::move(parts_[part].vector); }
 
  private:

@@ -22,7 +22,7 @@ struct DeviceBuffer {
 
 // Called once when the stream has passed the point where it was recorded: the first error of the work enqueued since
 // the previous event (OK otherwise), and when the point was reached. Runs on a thread of the stream, never on the
-// caller of Record: must be short and must not call back into the stream.
+// caller of Record: must be short, and must neither throw nor call back into the stream.
 using EventCallback = absl::AnyInvocable<void(absl::Status, TimePoint) &&>;
 
 // One in-order queue of device work. Work is enqueued by one thread (the lane's) and runs in that order.

@@ -14,7 +14,17 @@
 namespace tributary {
 namespace {
 
-const absl::Status& FirstError(const absl::Status& a, const absl::Status& b) { return a.ok() ? b : a; }
+template <typename Label>
+size_t Index(Label label) {
+  return static_cast<size_t>(label);
+}
+
+// What failed the whole batch, as its items are told it: INTERNAL, whatever code it came with. Of the other codes
+// clients conclude that they are to come back later (a device out of memory) or that their input was wrong.
+absl::Status BatchError(const absl::Status& enqueue_status, const absl::Status& status) {
+  const absl::Status& first = enqueue_status.ok() ? status : enqueue_status;
+  return first.ok() ? first : absl::InternalError(first.message());
+}
 
 }  // namespace
 
@@ -30,7 +40,8 @@ Lane::Lane(LaneParts parts)
     : parts_(std::move(parts)),
       shares_memory_(parts_.device->SharesHostMemory()),
       slots_(parts_.slots),
-      changed_at_(parts_.clock->Now()) {}
+      accounted_until_(parts_.clock->Now()),
+      last_end_(accounted_until_) {}
 
 Lane::~Lane() {
   {
@@ -85,13 +96,23 @@ void Lane::Execute(Batch batch) {
   mailbox_wake_.NotifyOne();
 }
 
-LaneSnapshot Lane::Snapshot() const {
+LaneSnapshot Lane::Snapshot(IdleCause waiting_for, TimePoint now) const {
   LaneSnapshot snapshot;
   snapshot.device = parts_.device->Name();
   snapshot.batches_in_flight = InFlight();
+  snapshot.consecutive_failed_batches = consecutive_failed_.load(std::memory_order_relaxed);
   MutexLock lock(times_mutex_);
-  if (running_) snapshot.running_for = std::max(Duration{0}, parts_.clock->Now() - changed_at_);
-  snapshot.busy_seconds_total = ToSeconds(busy_ + snapshot.running_for);
+  if (running_) {
+    AccountUntil(now, &busy_[Index(*running_)]);
+    snapshot.running_for = std::max(Duration{0}, now - running_since_);
+  } else {
+    const IdleCause cause = snapshot.batches_in_flight > 0 ? IdleCause::kStaging : waiting_for;
+    if (cause == IdleCause::kNoWork || cause == last_look_) AccountUntil(now, &idle_[Index(cause)]);
+    last_look_ = cause;
+  }
+  snapshot.busy = busy_;
+  snapshot.idle = idle_;
+  snapshot.since_batch = std::max(Duration{0}, now - last_end_);
   return snapshot;
 }
 
@@ -194,13 +215,10 @@ void Lane::OnStarted(Slot& slot, const absl::Status& status, TimePoint at) {
   slot.status.Update(status);
   slot.running = true;
   slot.started_at = at;
-  TimePoint idle_since;
-  {
-    MutexLock lock(times_mutex_);
-    idle_since = std::exchange(changed_at_, at);
-    running_ = true;
-  }
-  ReportIdle(slot, idle_since);
+  MutexLock lock(times_mutex_);
+  AccountForGap(slot);
+  running_ = slot.batch.modality;
+  running_since_ = at;
 }
 
 void Lane::OnEnded(Slot& slot, const absl::Status& status, TimePoint at) {
@@ -208,9 +226,9 @@ void Lane::OnEnded(Slot& slot, const absl::Status& status, TimePoint at) {
   if (!std::exchange(slot.running, false)) return;
   slot.ended_at = std::max(at, slot.started_at);
   MutexLock lock(times_mutex_);
-  busy_ += slot.ended_at - slot.started_at;
-  running_ = false;
-  changed_at_ = slot.ended_at;
+  AccountUntil(slot.ended_at, &busy_[Index(slot.batch.modality)]);
+  running_.reset();
+  last_end_ = slot.ended_at;
 }
 
 void Lane::OnDone(Slot& slot, const absl::Status& status, TimePoint at) {
@@ -221,25 +239,27 @@ void Lane::OnDone(Slot& slot, const absl::Status& status, TimePoint at) {
 
 // Cuts the gap before this batch by what its own first items were doing: not yet admitted, not yet prepared, not yet in
 // this lane's hands, being staged.
-void Lane::ReportIdle(const Slot& slot, TimePoint from) const {
+void Lane::AccountForGap(const Slot& slot) {
   TimePoint admitted = TimePoint::max();
   TimePoint queued = TimePoint::max();
   for (const WorkItemPtr& item : slot.batch.items) {
     admitted = std::min(admitted, item->times.admitted);
     queued = std::min(queued, item->times.queued);
   }
-  auto until = [&](TimePoint end, IdleCause cause) {
-    end = std::min(end, slot.started_at);
-    if (end > from) parts_.observer->OnLaneIdle(parts_.index, cause, end - std::exchange(from, end));
-  };
-  until(admitted, IdleCause::kNoWork);
-  until(queued, IdleCause::kPreparing);
-  until(slot.handed_at, IdleCause::kScheduling);
-  until(slot.started_at, IdleCause::kStaging);
+  const std::array<TimePoint, kIdleCauseCount> ends = {admitted, queued, slot.handed_at, slot.started_at};
+  for (size_t cause = 0; cause < kIdleCauseCount; ++cause) {
+    AccountUntil(std::min(ends[cause], slot.started_at), &idle_[cause]);
+  }
+  last_look_.reset();
+}
+
+// The time not yet accounted for, up to `end`, goes to `total`.
+void Lane::AccountUntil(TimePoint end, Duration* total) const {
+  if (end > accounted_until_) *total += end - std::exchange(accounted_until_, end);
 }
 
 void Lane::CompleteItems(Slot& slot) {
-  const absl::Status& status = FirstError(slot.enqueue_status, slot.status);
+  const absl::Status status = BatchError(slot.enqueue_status, slot.status);
   BatchEvent event;
   event.lane = parts_.index;
   event.modality = slot.batch.modality;
@@ -250,40 +270,42 @@ void Lane::CompleteItems(Slot& slot) {
   event.status = status;
   parts_.observer->OnBatch(event);
 
-  const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
-  const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
   for (size_t i = 0; i < slot.batch.items.size(); ++i) {
-    WorkItem& item = *slot.batch.items[i];
-    item.times.compute_start = slot.started_at;
-    item.times.compute_end = slot.ended_at;
-    if (!status.ok()) {
-      item.Fail(status);
-      continue;
-    }
-    const size_t row = slot.staged.row_of_item.empty() ? i : slot.staged.row_of_item[i];
-    std::vector<float> vector(rows + row * dimension, rows + (row + 1) * dimension);
-    if (absl::Status good = CheckAndNormalise(vector, item.normalise); good.ok()) {
-      item.Complete(std::move(vector));
-    } else {
-      parts_.observer->OnBadVector(item.modality);
-      item.Fail(std::move(good));
+    try {
+      CompleteItem(slot, i, status);
+    } catch (const std::exception& error) {
+      // Out of memory, or the item's sink threw; in the second case it has had its answer, and this does nothing.
+      slot.batch.items[i]->Fail(absl::InternalError(absl::StrCat("its vector was lost: ", error.what())));
     }
   }
 }
 
+void Lane::CompleteItem(const Slot& slot, size_t index, const absl::Status& batch_status) {
+  WorkItem& item = *slot.batch.items[index];
+  item.times.compute_start = slot.started_at;
+  item.times.compute_end = slot.ended_at;
+  if (!batch_status.ok()) return item.Fail(batch_status);
+  const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
+  const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
+  const size_t row = slot.staged.row_of_item.empty() ? index : slot.staged.row_of_item[index];
+  std::vector<float> vector(rows + row * dimension, rows + (row + 1) * dimension);
+  absl::Status good = CheckAndNormalise(vector, item.normalise);
+  if (good.ok()) return item.Complete(std::move(vector));
+  parts_.observer->OnBadVector(item.modality);
+  item.Fail(std::move(good));
+}
+
 void Lane::Leave(Slot& slot) {
-  BatchOutcome outcome;
-  outcome.lane = parts_.index;
-  outcome.sequence = slot.batch.sequence;
-  outcome.modality = slot.batch.modality;
-  outcome.encoder = slot.batch.encoder;
-  outcome.items = slot.batch.items.size();
-  outcome.useful_units = slot.batch.useful_units;
+  BatchOutcome outcome = OutcomeOf(slot.batch, parts_.index);
   outcome.computed_units = slot.staged.computed_units;
-  outcome.predicted_time = slot.batch.predicted_time;
   outcome.device_time = slot.ended_at - slot.started_at;
-  outcome.status = FirstError(slot.enqueue_status, slot.status);
+  outcome.status = BatchError(slot.enqueue_status, slot.status);
   slot.batch = {};
+  if (!outcome.status.ok()) {
+    consecutive_failed_.fetch_add(1, std::memory_order_relaxed);
+  } else if (outcome.items > 0) {
+    consecutive_failed_.store(0, std::memory_order_relaxed);
+  }
   // Release: from here on the lane thread may stage the next batch into this slot.
   in_flight_.fetch_sub(1, std::memory_order_release);
   if (listener_ != nullptr) listener_->OnBatchDone(outcome);

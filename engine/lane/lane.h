@@ -1,10 +1,12 @@
 // One lane: a thread that stages batches, a device stream that runs them, a ring of staging slots between the two.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,9 +43,8 @@ struct LaneParts {
 //   never given out.
 // Thread-safety: Execute and FreeSlots from the scheduler thread; InFlight and Snapshot from any thread.
 // Ownership: device, programs, clock, observer and listener outlive it. The destructor runs what was handed over.
-// Errors: a failing Stage or Run fails the items of its batch and nothing else. Where the stream refuses the done
-// event,
-//   the stream is drained and made anew.
+// Errors: a failing Stage, Run or device fails the items of its batch with INTERNAL, and nothing else. Where the stream
+//   refuses the done event, the stream is drained and made anew.
 class Lane {
  public:
   static absl::StatusOr<std::unique_ptr<Lane>> Create(LaneParts parts);
@@ -54,7 +55,10 @@ class Lane {
   // Acquire: pairs with the release when a batch leaves, so that its slot may be staged anew.
   size_t InFlight() const { return in_flight_.load(std::memory_order_acquire); }
   void Execute(Batch batch);
-  LaneSnapshot Snapshot() const;
+  // `waiting_for`: what an idle lane waits for by the state of the stages before the lanes, as of `now`. A gap is
+  // accounted for up to `now` where that is NoWork, which nothing that comes later can change, or what it was at the
+  // look before in this gap; else it stays open until its batch starts, whose own items tell the causes.
+  LaneSnapshot Snapshot(IdleCause waiting_for, TimePoint now) const;
 
  private:
   // Staging memory and the batch it carries. Written by the lane thread until the first enqueue, then by the stream's
@@ -93,8 +97,10 @@ class Lane {
   void OnEnded(Slot& slot, const absl::Status& status, TimePoint at);
   void OnDone(Slot& slot, const absl::Status& status, TimePoint at);
 
-  void ReportIdle(const Slot& slot, TimePoint from) const;
+  void AccountForGap(const Slot& slot) TRIBUTARY_REQUIRES(times_mutex_);
+  void AccountUntil(TimePoint end, Duration* total) const TRIBUTARY_REQUIRES(times_mutex_);
   void CompleteItems(Slot& slot);
+  void CompleteItem(const Slot& slot, size_t index, const absl::Status& batch_status);
   void Leave(Slot& slot);
 
   const LaneParts parts_;
@@ -103,6 +109,7 @@ class Lane {
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;  // lane thread only
   std::atomic<size_t> in_flight_{0};
+  std::atomic<size_t> consecutive_failed_{0};  // batches; relaxed: a gauge
 
   Mutex mailbox_mutex_;
   CondVar mailbox_wake_;
@@ -110,9 +117,14 @@ class Lane {
   bool closed_ TRIBUTARY_GUARDED_BY(mailbox_mutex_) = false;
 
   mutable Mutex times_mutex_;
-  Duration busy_ TRIBUTARY_GUARDED_BY(times_mutex_){0};  // of the batches that have ended
-  bool running_ TRIBUTARY_GUARDED_BY(times_mutex_) = false;
-  TimePoint changed_at_ TRIBUTARY_GUARDED_BY(times_mutex_);  // running: since when; else: idle since when
+  // Mutable: a look accounts for the time up to it, so that what it has shown never shrinks.
+  mutable std::array<Duration, kModalityCount> busy_ TRIBUTARY_GUARDED_BY(times_mutex_){};
+  mutable std::array<Duration, kIdleCauseCount> idle_ TRIBUTARY_GUARDED_BY(times_mutex_){};
+  mutable TimePoint accounted_until_ TRIBUTARY_GUARDED_BY(times_mutex_);
+  mutable std::optional<IdleCause> last_look_ TRIBUTARY_GUARDED_BY(times_mutex_);  // of this gap
+  std::optional<Modality> running_ TRIBUTARY_GUARDED_BY(times_mutex_);
+  TimePoint running_since_ TRIBUTARY_GUARDED_BY(times_mutex_);
+  TimePoint last_end_ TRIBUTARY_GUARDED_BY(times_mutex_);
 
   // Joined, then drained, by the destructor in this order.
   WorkerThread thread_;

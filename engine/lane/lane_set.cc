@@ -22,10 +22,10 @@ void LaneSet::SetListener(BatchListener* listener) {
   for (const auto& lane : lanes_) lane->SetListener(listener);
 }
 
-std::vector<LaneSnapshot> LaneSet::Snapshot() const {
+std::vector<LaneSnapshot> LaneSet::Snapshot(IdleCause waiting_for, TimePoint now) const {
   std::vector<LaneSnapshot> snapshots;
   snapshots.reserve(lanes_.size());
-  for (const auto& lane : lanes_) snapshots.push_back(lane->Snapshot());
+  for (const auto& lane : lanes_) snapshots.push_back(lane->Snapshot(waiting_for, now));
   return snapshots;
 }
 

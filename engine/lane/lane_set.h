@@ -29,7 +29,8 @@ class LaneSet final : public BatchExecutor {
   size_t InFlight(size_t lane) const override { return lanes_[lane]->InFlight(); }
   void Execute(size_t lane, Batch batch) override { lanes_[lane]->Execute(std::move(batch)); }
 
-  std::vector<LaneSnapshot> Snapshot() const;
+  // See Lane::Snapshot.
+  std::vector<LaneSnapshot> Snapshot(IdleCause waiting_for, TimePoint now) const;
 
  private:
   LaneSet() = default;

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "engine/base/worker_thread.h"
 #include "engine/lane/cpu_device.h"
 #include "engine/libtorch/device/program_device.h"
+#include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/device/torch_thread.h"
 #include "engine/libtorch/model_loader.h"
 #include "engine/pipeline/pipeline.h"
@@ -69,8 +71,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const ProgramDevice& device, 
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options, const ProgramDevice& device) {
   InitTorchThread();
   std::vector<ServedModel> models;
-  for (size_t i = 0; i < options.models.size(); ++i) {
-    auto model = LoadModel(options, i, device);
+  for (const ModelOptions& options_of_model : options.models) {
+    auto model = LoadModel(options, options_of_model, device);
     if (!model.ok()) return model.status();
     models.push_back(*std::move(model));
   }
@@ -87,7 +89,11 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions
 
   // A thread of its own: how LibTorch's operators run is set per thread, and the caller's is not ours to change.
   absl::StatusOr<std::vector<ServedModel>> models;
-  WorkerThread("trib-load", [&] { models = LoadModels(options, *device); }).Join();
+  try {
+    WorkerThread("trib-load", [&] { models = GuardTorch([&] { return LoadModels(options, *device); }); }).Join();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("no thread to load the models: ", error.what()));
+  }
   if (!models.ok()) return models.status();
 
   auto lane_device = MakeDevice(*device, options, clock);

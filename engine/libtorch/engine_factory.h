@@ -13,7 +13,8 @@
 namespace tributary {
 
 // Errors: INVALID_ARGUMENT / NOT_FOUND naming the file, tensor or key that is wrong; UNAVAILABLE the device asked for
-// is not there. `clock` and `observer` must outlive the engine.
+// is not there; RESOURCE_EXHAUSTED no memory or thread; INTERNAL what else LibTorch throws. `clock` and `observer` must
+// outlive the engine.
 absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions& options, Clock* clock,
                                                              Observer* observer);
 

@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/libtorch/encode/image_program.h"
@@ -16,6 +15,7 @@
 #include "engine/libtorch/fuse/fusion_program.h"
 #include "engine/libtorch/weights/content_hash.h"
 #include "engine/libtorch/weights/hub_folder.h"
+#include "engine/libtorch/weights/mapped_file.h"
 #include "engine/prepare/image/image_preparer.h"
 #include "engine/prepare/text/text_preparer.h"
 
@@ -55,13 +55,40 @@ absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelO
   return TextPart{*std::move(folder), *std::move(preparer), *std::move(loaded)};
 }
 
-// The model's own answer to sentences, in batches its program takes.
+absl::StatusOr<std::vector<TokenSequence>> Tokenise(const TextPreparer& preparer,
+                                                    const std::vector<std::string>& sentences) {
+  std::vector<TokenSequence> sequences;
+  for (const std::string& sentence : sentences) {
+    auto tokens = preparer.Prepare({.text = sentence, .token_ids = std::nullopt}, Truncation::kEnd);
+    if (!tokens.ok()) return tokens.status();
+    sequences.push_back(*std::move(tokens));
+  }
+  return sequences;
+}
+
+// All that the encoder's answer to these sequences depends on, as a key.
+absl::StatusOr<std::string> KeyOf(const TextPart& text, const std::vector<TokenSequence>& sequences) {
+  auto config = MappedFile::Open(text.folder.transformer_folder + "/config.json");
+  if (!config.ok()) return config.status();
+  ContentHash hash;
+  hash.Add(text.loaded.revision);
+  hash.Add((*config)->bytes());
+  hash.Add(ComputeTypeName(text.loaded.compute_type));
+  for (const Pooling pooling : text.folder.pooling) hash.Add(std::to_string(static_cast<int>(pooling)));
+  for (const DenseModule& dense : text.folder.dense) hash.Add(std::to_string(static_cast<int>(dense.activation)));
+  for (const TokenSequence& sequence : sequences) {
+    hash.Add({reinterpret_cast<const char*>(sequence.ids.data()), sequence.ids.size() * sizeof(int32_t)});
+  }
+  return hash.Hex();
+}
+
+// The model's own answer to texts, in batches its program takes.
 absl::StatusOr<std::vector<std::vector<float>>> EmbedOnHost(const TextPart& text, const ProgramDevice& device,
-                                                            const std::vector<std::string>& sentences) {
+                                                            const std::vector<TokenSequence>& sequences) {
   const BatchProgram& program = *text.loaded.program;
   std::vector<std::byte> slot(program.MaxInputBytes());
   std::vector<std::vector<float>> vectors;
-  vectors.reserve(sentences.size());
+  vectors.reserve(sequences.size());
   Batch batch;
   const auto run = [&]() -> absl::Status {
     auto staged = program.Stage(batch, slot);
@@ -77,17 +104,15 @@ absl::StatusOr<std::vector<std::vector<float>>> EmbedOnHost(const TextPart& text
     batch = Batch();
     return absl::OkStatus();
   };
-  for (const std::string& sentence : sentences) {
-    auto tokens = text.preparer->Prepare({.text = sentence, .token_ids = std::nullopt}, Truncation::kEnd);
-    if (!tokens.ok()) return tokens.status();
-    const size_t units = tokens->ids.size();
+  for (const TokenSequence& sequence : sequences) {
+    const size_t units = sequence.ids.size();
     if (!batch.items.empty() &&
         (batch.useful_units + units > program.MaxBatchUnits() || batch.items.size() == program.MaxBatchItems())) {
       if (auto status = run(); !status.ok()) return status;
     }
     auto item = std::make_unique<WorkItem>(nullptr);
     item->units = units;
-    item->prepared = *std::move(tokens);
+    item->prepared = sequence;
     batch.useful_units += units;
     batch.items.push_back(std::move(item));
   }
@@ -106,13 +131,13 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
                                     const ProgramDevice& device) {
   auto sentences = ReadLabelSentences(image.labels, image.label_template);
   if (!sentences.ok()) return sentences.status();
-  const std::string encoder_key = absl::StrCat(
-      text.loaded.revision, " ", std::string(ComputeTypeName(text.loaded.compute_type)), " ",
-      absl::StrJoin(text.folder.pooling, "+",
-                    [](std::string* out, Pooling pooling) { absl::StrAppend(out, static_cast<int>(pooling)); }));
+  auto sequences = Tokenise(*text.preparer, *sentences);
+  if (!sequences.ok()) return sequences.status();
+  auto encoder_key = KeyOf(text, *sequences);
+  if (!encoder_key.ok()) return encoder_key.status();
   auto labels = LoadOrComputeLabelVectors(
-      *sentences, encoder_key, options.cache_folder,
-      [&](const std::vector<std::string>& missing) { return EmbedOnHost(text, device, missing); });
+      *sentences, *encoder_key, options.cache_folder,
+      [&](const std::vector<std::string>& /*the same*/) { return EmbedOnHost(text, device, *sequences); });
   if (!labels.ok()) return labels.status();
 
   ImageProgramOptions program{
@@ -144,7 +169,6 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
 
   auto text = LoadText(options, model.text, device);
   if (!text.ok()) return text.status();
-  info.text = true;
   info.revision = text->loaded.revision;
   info.dimensions = text->loaded.program->OutputDimension();
   info.max_tokens = static_cast<uint32_t>(text->preparer->max_tokens());
@@ -157,8 +181,8 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   if (!model.image.folder.empty()) {
     auto image = LoadImage(options, model.image, *text, device);
     if (!image.ok()) return image.status();
-    info.image = true;
     info.image_width = info.image_height = image->loaded.image_size;
+    info.image_compute_type = std::string(ComputeTypeName(image->loaded.compute_type));
     info.parameter_count += image->loaded.parameter_count;
     info.parameter_bytes += image->loaded.parameter_bytes;
     ContentHash both;
@@ -174,7 +198,6 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
                                        .dimension = info.dimensions,
                                        .max_batch_items = BatchOptionsOf(options, Modality::kFusion).max_items});
       if (!fusion.ok()) return fusion.status();
-      info.pair = true;
       info.fusion = model.fusion.kind;
       served.programs[static_cast<size_t>(Modality::kFusion)] = *std::move(fusion);
     }
@@ -186,13 +209,12 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
 
 }  // namespace
 
-absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, size_t index, const ProgramDevice& device) {
-  const ModelOptions& model = options.models[index];
+absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
+                                      const ProgramDevice& device) {
   auto served = LoadParts(options, model, device);
   if (!served.ok()) {
     return absl::Status(served.status().code(), absl::StrCat("model '", model.name, "': ", served.status().message()));
   }
-  served->info.is_default = index == 0;
   return served;
 }
 

@@ -9,9 +9,10 @@
 
 namespace tributary {
 
-// `options.models[index]`; index 0 is the default model. Call it on a thread set up by InitTorchThread.
+// `model` is one of `options.models`. Call it on a thread set up by InitTorchThread.
 // Images need the model's own text encoder: ConSE places them in its space. Pairs need both.
 // Errors: those of the parts, with the model's name in front; INVALID_ARGUMENT parts that do not fit together.
-absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, size_t index, const ProgramDevice& device);
+absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
+                                      const ProgramDevice& device);
 
 }  // namespace tributary

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,8 @@ namespace {
 
 // Preparation threads when the options do not say: enough to keep lanes fed, few enough to leave them their cores.
 constexpr size_t kMaxDefaultPrepareThreads = 4;
+// Of the completion queue: answers to interactive requests, then to bulk ones.
+constexpr size_t kCompletionClasses = 2;
 
 size_t Index(Modality modality) { return static_cast<size_t>(modality); }
 
@@ -85,7 +88,7 @@ class Pipeline final : public Engine, public RequestHost {
         clock_(clock),
         observer_(observer),
         admission_(options.admission),
-        completions_(options.admission.max_items) {}
+        completions_(options.admission.max_items, kCompletionClasses) {}
 
   ~Pipeline() override;
   absl::Status Start();
@@ -127,8 +130,7 @@ absl::Status Pipeline::Start() {
   for (const ServedModel& model : parts_.models) {
     Served served;
     served.route.info = model.info;
-    served.route.info.is_default = served_.empty();
-    served.preparers = {model.text_preparer.get(), model.image_preparer.get(), model.info.vocabulary_size};
+    served.preparers = {model.text_preparer.get(), model.image_preparer.get()};
     for (const Modality modality : kAllModalities) {
       const BatchProgram* program = model.programs[Index(modality)].get();
       if (program == nullptr) continue;
@@ -141,6 +143,7 @@ absl::Status Pipeline::Start() {
     }
     auto has = [&](Modality modality) { return model.programs[Index(modality)] != nullptr; };
     ModelInfo& info = served.route.info;
+    info.is_default = served_.empty();
     info.text = has(Modality::kText) && model.text_preparer != nullptr;
     info.image = has(Modality::kImage) && model.image_preparer != nullptr;
     info.pair = info.text && info.image && has(Modality::kFusion);
@@ -159,17 +162,23 @@ absl::Status Pipeline::Start() {
   }
   for (size_t i = 0; i < std::max<size_t>(1, options_.completion_threads); ++i) {
     completion_threads_.emplace_back(absl::StrCat("trib-done-", i), [this] {
-      while (auto state = completions_.Pop()) (*state)->Complete();
+      while (auto state = completions_.Pop()) {
+        try {
+          (*state)->Complete();
+        } catch (...) {
+          // The caller's completion threw, or memory ran out. The state gives the permit back as it is destroyed.
+        }
+      }
     });
   }
   scheduler_ =
       std::make_unique<BatchScheduler>(options_.schedule, std::move(encoders), queues, lanes_.get(), clock_, observer_);
-  lanes_->SetListener(scheduler_.get());
   scheduler_->Start();
   const size_t threads =
       options_.prepare.threads != 0 ? options_.prepare.threads : std::min(kMaxDefaultPrepareThreads, UsableCpuCount());
-  prepare_ = std::make_unique<PreparePool>(threads, options_.admission.max_items, options_.limits, clock_, observer_,
+  prepare_ = std::make_unique<PreparePool>(options_.admission.max_items, options_.limits, clock_, observer_,
                                            [this](WorkItemPtr item) { PushPrepared(std::move(item)); });
+  prepare_->Start(threads);
   return absl::OkStatus();
 }
 
@@ -283,12 +292,8 @@ void Pipeline::PushPrepared(WorkItemPtr item) {
 }
 
 void Pipeline::OnAllResults(std::shared_ptr<RequestState> state) {
-  const bool bulk = state->request().options.priority == Priority::kBulk;
-  if (bulk) {
-    completions_.TryPushBulk(std::move(state));
-  } else {
-    completions_.TryPush(std::move(state));
-  }
+  const size_t of_class = state->request().options.priority == Priority::kBulk ? 1 : 0;
+  completions_.TryPush(std::move(state), of_class);
 }
 
 std::vector<ModelInfo> Pipeline::Models() const {
@@ -301,14 +306,17 @@ std::vector<ModelInfo> Pipeline::Models() const {
 EngineSnapshot Pipeline::Snapshot() const {
   EngineSnapshot snapshot;
   const TimePoint now = clock_->Now();
+  // Down the flow, so that an item that moves on meanwhile is seen.
+  IdleCause waiting_for = prepare_->Busy() ? IdleCause::kPreparing : IdleCause::kNoWork;
   for (const Modality modality : kAllModalities) {
     QueueSnapshot& queue = snapshot.queues[Index(modality)];
     const WaitingSnapshot waiting = scheduler_->Waiting(modality);
     queue.depth_items = queues_[Index(modality)]->SizeApprox() + waiting.items;
     queue.capacity_items = queues_[Index(modality)]->capacity();
     if (waiting.items > 0) queue.oldest_age = std::max(Duration{0}, now - waiting.oldest_queued);
+    if (queue.depth_items > 0) waiting_for = IdleCause::kScheduling;
   }
-  snapshot.lanes = lanes_->Snapshot();
+  snapshot.lanes = lanes_->Snapshot(waiting_for, now);
   snapshot.requests_in_flight = admission_.requests_in_flight();
   snapshot.items_in_flight = admission_.items_in_flight();
   snapshot.bytes_in_flight = admission_.bytes_in_flight();
@@ -323,9 +331,15 @@ EngineSnapshot Pipeline::Snapshot() const {
 
 absl::StatusOr<std::unique_ptr<Engine>> CreatePipeline(const EngineOptions& options, PipelineParts parts, Clock* clock,
                                                        Observer* observer) {
-  auto pipeline = std::make_unique<Pipeline>(options, std::move(parts), clock, observer);
-  if (absl::Status status = pipeline->Start(); !status.ok()) return status;
-  return pipeline;
+  // The stages take their threads and memory here, and the library throws where the system refuses one. What has been
+  // started by then ends with the pipeline.
+  try {
+    auto pipeline = std::make_unique<Pipeline>(options, std::move(parts), clock, observer);
+    if (absl::Status status = pipeline->Start(); !status.ok()) return status;
+    return pipeline;
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("the engine cannot start: ", error.what()));
+  }
 }
 
 }  // namespace tributary

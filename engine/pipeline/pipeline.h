@@ -19,7 +19,7 @@ namespace tributary {
 
 // One served model. `programs[m]` null: the model does not serve modality m. Text and image parts go with theirs.
 struct ServedModel {
-  ModelInfo info;
+  ModelInfo info;  // is_default, text, image and pair are set by the pipeline, from the rest of these parts
   std::unique_ptr<TextPreparer> text_preparer;
   std::unique_ptr<ImagePreparer> image_preparer;
   // One per modality, for the one device of the lanes. Index: Modality.
@@ -34,6 +34,7 @@ struct PipelineParts {
 };
 
 // `clock` and `observer` must outlive the engine. Options must be Validate()d.
+// Errors: INVALID_ARGUMENT no model; RESOURCE_EXHAUSTED no thread or no memory; what the device says of its lanes.
 absl::StatusOr<std::unique_ptr<Engine>> CreatePipeline(const EngineOptions& options, PipelineParts parts, Clock* clock,
                                                        Observer* observer);
 

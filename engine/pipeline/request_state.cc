@@ -90,16 +90,21 @@ void RequestState::OnPartDone(const WorkItem& item, absl::Status status, std::ve
   result.times = *std::max_element(pair.part_times.begin(), pair.part_times.end(),
                                    [](const StageTimes& a, const StageTimes& b) { return a.total < b.total; });
   if (absl::Status failed = pair.join.status(); !failed.ok()) return FinishInput(result, std::move(failed));
-  absl::StatusOr<FusionParts> parts = pair.join.NormalisedParts();
-  if (!parts.ok()) {
-    observer_->OnBadVector(item.modality);
-    return FinishInput(result, parts.status());
+  FusionParts parts;
+  for (const auto& [index, modality] :
+       {std::pair(FusionJoin::kText, Modality::kText), std::pair(FusionJoin::kImage, Modality::kImage)}) {
+    absl::StatusOr<std::vector<float>> normalised = pair.join.NormalisedPart(index);
+    if (!normalised.ok()) {
+      observer_->OnBadVector(modality);
+      return FinishInput(result, normalised.status());
+    }
+    parts.parts[index] = *std::move(normalised);
   }
   result.text = pair.join.TakePart(FusionJoin::kText);
   result.image = pair.join.TakePart(FusionJoin::kImage);
   WorkItemPtr fusion = NewItem(item.input_index, Modality::kFusion);
   fusion->units = 1;
-  fusion->prepared = *std::move(parts);
+  fusion->prepared = std::move(parts);
   fusion->times.queued = clock_->Now();
   host_->StartFusion(std::move(fusion));
 }

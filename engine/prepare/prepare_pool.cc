@@ -11,22 +11,22 @@
 namespace tributary {
 namespace {
 
-absl::Status CheckText(const TextInput& input, const InputLimits& limits, uint32_t vocabulary_size) {
-  if (!input.token_ids) {
-    if (input.text.size() <= limits.max_text_bytes) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("the text has ", input.text.size(), " bytes; the limit is ", limits.max_text_bytes));
-  }
-  if (input.token_ids->empty()) return absl::InvalidArgumentError("token_ids is empty; at least one is needed");
-  if (input.token_ids->size() > limits.max_text_tokens) {
+// Classes of the queue, the lower ones first: texts, images; then bulk texts, bulk images.
+constexpr size_t kClasses = 4;
+
+size_t ClassOf(const PrepareEntry& entry) {
+  const size_t bulk = entry.item->priority == Priority::kBulk ? 2 : 0;
+  return bulk + (std::holds_alternative<ImageInput>(entry.input) ? 1 : 0);
+}
+
+absl::Status CheckText(const TextInput& input, const InputLimits& limits) {
+  if (input.token_ids && input.token_ids->size() > limits.max_text_tokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("token_ids has ", input.token_ids->size(), " ids; the limit is ", limits.max_text_tokens));
   }
-  for (const int32_t id : *input.token_ids) {
-    if (id < 0 || static_cast<uint32_t>(id) >= vocabulary_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("token id ", id, " is not in the vocabulary: 0 to ", int64_t{vocabulary_size} - 1));
-    }
+  if (!input.token_ids && input.text.size() > limits.max_text_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the text has ", input.text.size(), " bytes; the limit is ", limits.max_text_bytes));
   }
   return absl::OkStatus();
 }
@@ -40,19 +40,20 @@ absl::Status CheckImage(const ImageInput& input, const InputLimits& limits) {
 
 }  // namespace
 
-PreparePool::PreparePool(size_t threads, size_t capacity, const InputLimits& limits, const Clock* clock,
-                         Observer* observer, Next next)
-    : limits_(limits), clock_(clock), observer_(observer), next_(std::move(next)), entries_(capacity) {
+PreparePool::PreparePool(size_t capacity, const InputLimits& limits, const Clock* clock, Observer* observer, Next next)
+    : limits_(limits), clock_(clock), observer_(observer), next_(std::move(next)), entries_(capacity, kClasses) {}
+
+void PreparePool::Start(size_t threads) {
   for (size_t i = 0; i < threads; ++i) {
     threads_.emplace_back(absl::StrCat("trib-prep-", i), [this] { Loop(); });
   }
 }
 
 void PreparePool::Submit(PrepareEntry entry) {
-  const bool bulk = entry.item->priority == Priority::kBulk;
-  const bool taken = bulk ? entries_.TryPushBulk(std::move(entry)) : entries_.TryPush(std::move(entry));
+  const size_t of_class = ClassOf(entry);
+  if (entries_.TryPush(std::move(entry), of_class)) return;
   // A refused entry stays as it was. NOLINTNEXTLINE(bugprone-use-after-move)
-  if (!taken) DropItem(*entry.item, DropReason::kShutdown, observer_);
+  DropItem(*entry.item, DropReason::kShutdown, observer_);
 }
 
 void PreparePool::Stop() {
@@ -63,7 +64,11 @@ void PreparePool::Stop() {
 }
 
 void PreparePool::Loop() {
-  while (std::optional<PrepareEntry> entry = entries_.Pop()) Prepare(*std::move(entry));
+  while (std::optional<PrepareEntry> entry = entries_.Pop()) {
+    preparing_.fetch_add(1, std::memory_order_relaxed);
+    Prepare(*std::move(entry));
+    preparing_.fetch_sub(1, std::memory_order_relaxed);
+  }
 }
 
 void PreparePool::Prepare(PrepareEntry entry) {
@@ -87,7 +92,7 @@ void PreparePool::Prepare(PrepareEntry entry) {
 
 absl::Status PreparePool::Fill(const PrepareEntry& entry, WorkItem& item) const {
   if (const auto* text = std::get_if<TextInput>(&entry.input)) {
-    if (absl::Status status = CheckText(*text, limits_, entry.preparers->vocabulary_size); !status.ok()) return status;
+    if (absl::Status status = CheckText(*text, limits_); !status.ok()) return status;
     absl::StatusOr<TokenSequence> tokens = entry.preparers->text->Prepare(*text, entry.truncation);
     if (!tokens.ok()) return tokens.status();
     item.units = tokens->ids.size();

@@ -22,7 +22,6 @@ namespace tributary {
 struct ModelPreparers {
   const TextPreparer* text = nullptr;
   const ImagePreparer* image = nullptr;
-  uint32_t vocabulary_size = 0;
 };
 
 // One item to prepare and its raw input; the input's views are kept alive by the item's sink.
@@ -34,25 +33,32 @@ struct PrepareEntry {
 };
 
 // Threads "trib-prep-N". Each item is prepared on its own: a call of many inputs spreads over all threads.
+// A text takes microseconds, an image milliseconds: texts do not queue behind images. They leave first, interactive
+// before bulk, and while others wait every eighth entry is one of those.
 // Called by engine/pipeline; feeds `next` with prepared items (units and times set), on the pool's threads.
 // Invariants: an accepted item goes to `next` or is completed here: dropped (cancelled, expired, shutdown) before it
 //   costs anything, refused by a limit or its preparer, or INTERNAL where the preparer threw.
-// Thread-safety: Submit and DepthItems from any thread; Stop from the owner.
+// Who checks what: the pool the configured limits of an input's size; the preparers what model and format allow.
+// Thread-safety: Submit, DepthItems and Busy from any thread; Start and Stop from the owner.
 // Ownership: preparers, clock, observer and what `next` uses outlive it.
 class PreparePool {
  public:
   using Next = std::function<void(WorkItemPtr)>;
 
-  // `capacity`: what admission lets in at most, so that Submit cannot fail. `threads` >= 1.
-  PreparePool(size_t threads, size_t capacity, const InputLimits& limits, const Clock* clock, Observer* observer,
-              Next next);
+  // `capacity`: what admission lets in at most, so that Submit cannot fail.
+  PreparePool(size_t capacity, const InputLimits& limits, const Clock* clock, Observer* observer, Next next);
   ~PreparePool() { Stop(); }
+
+  // Once, with `threads` >= 1. Throws std::system_error where the system refuses a thread; Stop() ends those it gave.
+  void Start(size_t threads);
 
   // Never blocks. After Stop(), and beyond the capacity, the item is completed with UNAVAILABLE.
   void Submit(PrepareEntry entry);
   // Ends the threads after the item each one holds; what waits is dropped with UNAVAILABLE. Idempotent.
   void Stop();
   size_t DepthItems() const { return entries_.size(); }
+  // Whether an item waits here or is being prepared.
+  bool Busy() const { return entries_.size() > 0 || preparing_.load(std::memory_order_relaxed) > 0; }
 
  private:
   void Loop();
@@ -65,6 +71,7 @@ class PreparePool {
   const Next next_;
   BoundedQueue<PrepareEntry> entries_;
   std::atomic<bool> stopping_{false};
+  std::atomic<size_t> preparing_{0};  // items; relaxed: a gauge
   std::vector<WorkerThread> threads_;
 };
 

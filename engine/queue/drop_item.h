@@ -32,7 +32,6 @@ inline absl::Status DropStatus(DropReason reason) {
 
 // Completes the item with the reason's code and counts it.
 inline void DropItem(WorkItem& item, DropReason reason, Observer* observer) {
-  item.dropped = reason;
   observer->OnDropped(item.modality, reason);
   item.Fail(DropStatus(reason));
 }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <variant>
 #include <vector>
 
@@ -54,7 +53,8 @@ class WorkItem;
 class ItemSink {
  public:
   virtual ~ItemSink() = default;
-  // Exactly once per item. Runs on the thread that completed it (preparation, scheduler, lane): must not block.
+  // Exactly once per item. Runs on the thread that completed it (preparation, scheduler, lane): must not block. What it
+  // throws is lost: scheduler and lane go on.
   // `embedding` f32 [D], empty unless status is OK.
   virtual void OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> embedding) = 0;
 };
@@ -92,7 +92,6 @@ class WorkItem {
   std::shared_ptr<CancelToken> cancel;  // may be null
   Prepared prepared;
   ItemTimes times;
-  std::optional<DropReason> dropped;  // set by whoever gives the item up before compute
 
  private:
   std::shared_ptr<ItemSink> sink_;

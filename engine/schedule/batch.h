@@ -32,4 +32,17 @@ struct BatchOutcome {
   absl::Status status;
 };
 
+// What is known of the outcome from the batch alone, while it still has its items.
+inline BatchOutcome OutcomeOf(const Batch& batch, size_t lane) {
+  BatchOutcome outcome;
+  outcome.lane = lane;
+  outcome.sequence = batch.sequence;
+  outcome.modality = batch.modality;
+  outcome.encoder = batch.encoder;
+  outcome.items = batch.items.size();
+  outcome.useful_units = batch.useful_units;
+  outcome.predicted_time = batch.predicted_time;
+  return outcome;
+}
+
 }  // namespace tributary

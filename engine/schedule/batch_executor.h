@@ -26,8 +26,8 @@ class BatchExecutor {
   virtual size_t LaneCount() const = 0;
   // Whether this lane's device carries the encoder (placement).
   virtual bool Serves(size_t lane, EncoderIndex encoder) const = 0;
-  // How many more batches the lane takes now. A lane that is executing takes one more in advance, so that staging
-  // and copy in overlap compute.
+  // How many more batches the lane takes now. A lane that is executing takes more in advance, as many as it has staging
+  // slots left, so that staging and copy in overlap compute.
   virtual size_t FreeSlots(size_t lane) const = 0;
   // Batches handed over and not yet done; 0: the lane is idle.
   virtual size_t InFlight(size_t lane) const = 0;

@@ -91,7 +91,7 @@ class Filler {
       const WorkItem& item = *member->second;
       ++member;
       if (position == seed) continue;
-      if (WhyDead(item, situation_.now, cost_, limits_.drop_late)) {
+      if (WhyDead(item, situation_.now, cost_, situation_.drop_late)) {
         dead_.insert(position);
       } else if (Fits(item)) {
         Take(position, item);
@@ -100,7 +100,7 @@ class Filler {
         // Too urgent itself: on to those that can stand a batch of this size.
         const TimePoint finish = Finish(choice_.units + item.units);
         if (weighs_deadlines_ && item.deadline < finish) {
-          const Urgency patient = From(finish - cost_.Predict(item.units));
+          const Urgency patient = From(finish - cost_.PredictAtLeast(item.units));
           if (position.urgency < patient) member = members.lower_bound(patient);
         }
       }
@@ -166,15 +166,18 @@ class SeedFinder {
     return MostUrgent(priority, From(start_by));
   }
 
-  // Only the oldest one: where it is dead, its turn is over as well.
   std::optional<Position> OldestBulk() {
-    const auto position = waiting_.Oldest(Priority::kBulk);
-    return position && Alive(*position) ? position : std::nullopt;
+    uint64_t from = 0;
+    while (const auto position = waiting_.Oldest(Priority::kBulk, from)) {
+      if (Alive(*position)) return position;
+      from = position->urgency.arrival + 1;
+    }
+    return std::nullopt;
   }
 
  private:
   bool Alive(const Position& position) {
-    if (!WhyDead(waiting_.At(position), situation_.now, cost_, limits_.drop_late)) return true;
+    if (!WhyDead(waiting_.At(position), situation_.now, cost_, situation_.drop_late)) return true;
     dead_.insert(position);
     return false;
   }
@@ -225,7 +228,7 @@ uint64_t EfficientUnits(uint64_t full_units, double units_per_second, const Cost
 
 TimePoint StartBy(TimePoint deadline, uint64_t units, const CostModel& cost, bool drop_late) {
   if (deadline == kNoDeadline || !drop_late || !cost.trained()) return deadline;
-  return deadline - cost.Predict(units);
+  return deadline - cost.PredictAtLeast(units);
 }
 
 std::optional<DropReason> WhyDead(const WorkItem& item, TimePoint now, const CostModel& cost, bool drop_late) {

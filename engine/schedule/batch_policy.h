@@ -15,7 +15,7 @@ struct BatchLimits {
   uint64_t max_units = 0;
   size_t max_items = 0;
   Duration max_time{0};   // predicted; one item always fits
-  bool drop_late = true;  // deadlines are weighed against predictions, and hopeless items are given up
+  bool drop_late = true;  // deadlines are weighed against predictions
 };
 
 // Whose turn it is to start a batch.
@@ -31,6 +31,7 @@ struct BatchSituation {
   Turn turn = Turn::kMostUrgent;
   bool shedding = false;  // deadlines were missed lately: more comes in than can be served
   double draw = 0;        // [0, 1), evenly spread over batches: whose length class is served while shedding
+  bool drop_late = true;  // hopeless items are given up; else the most urgent one may run whatever is predicted
 };
 
 struct BatchChoice {

@@ -21,6 +21,13 @@ namespace {
 constexpr int kAdvancePart = 4;
 constexpr Duration kAdvanceLeast = std::chrono::milliseconds(1);
 
+// What a failed batch is charged at least: about what a batch takes that runs. An encoder that fails at once must not
+// look cheap and take every turn, also before anything is known of its cost.
+constexpr Duration kFailedCharge = std::chrono::milliseconds(10);
+
+// What threw may throw again: the thread must not spin on it.
+constexpr Duration kPauseAfterException = std::chrono::milliseconds(10);
+
 std::vector<double> ModalityWeights(const ScheduleOptions& options) {
   std::vector<double> weights;
   weights.reserve(options.modalities.size());
@@ -52,7 +59,7 @@ struct BatchScheduler::State {
 
   void Drop(WorkItemPtr item, DropReason reason) { DropItem(*item, reason, observer); }
 
-  bool TakeQueued();
+  bool TakeQueued(TimePoint now);
   void TakeOutcome(const BatchOutcome& outcome, TimePoint now);
   bool DropDead(TimePoint now);
   bool Dispatch(TimePoint now);
@@ -74,7 +81,7 @@ struct BatchScheduler::State {
   TimePoint wake_at = kNoDeadline;  // when there is something to do even if nothing is reported
 };
 
-bool BatchScheduler::State::TakeQueued() {
+bool BatchScheduler::State::TakeQueued(TimePoint now) {
   bool took = false;
   for (ModalityQueue<WorkItemPtr>* queue : queues) {
     if (queue == nullptr) continue;
@@ -86,7 +93,7 @@ bool BatchScheduler::State::TakeQueued() {
       });
       if (modality_idle) modality_share.Activate(static_cast<size_t>(modality));
       if (streams[encoder].waiting().empty()) encoder_shares[static_cast<size_t>(modality)].Activate(encoder);
-      streams[encoder].Add(std::move(*item), ++arrivals);
+      streams[encoder].Add(std::move(*item), ++arrivals, now);
       took = true;
     }
   }
@@ -95,12 +102,12 @@ bool BatchScheduler::State::TakeQueued() {
 
 void BatchScheduler::State::TakeOutcome(const BatchOutcome& outcome, TimePoint now) {
   lanes.Done(outcome.lane, outcome.sequence, now);
-  streams[outcome.encoder].Observe(outcome);
-  // A failed batch stays charged as predicted: an encoder that fails at once must not look cheap and take every turn.
-  if (!outcome.status.ok()) return;
+  streams[outcome.encoder].Observe(outcome, now);
+  const Duration charge = outcome.status.ok() ? outcome.device_time
+                                              : std::max({outcome.device_time, outcome.predicted_time, kFailedCharge});
   const auto modality = static_cast<size_t>(outcome.modality);
-  modality_share.Correct(modality, outcome.predicted_time, outcome.device_time);
-  encoder_shares[modality].Correct(outcome.encoder, outcome.predicted_time, outcome.device_time);
+  modality_share.Correct(modality, outcome.predicted_time, charge);
+  encoder_shares[modality].Correct(outcome.encoder, outcome.predicted_time, charge);
 }
 
 bool BatchScheduler::State::DropDead(TimePoint now) {
@@ -204,7 +211,7 @@ void BatchScheduler::Stop() {
   stopping_.store(true, std::memory_order_relaxed);  // seen by Run after the Notify
   parker_.Notify();
   thread_.Join();
-  state_->TakeQueued();
+  state_->TakeQueued(state_->clock->Now());
   for (EncoderStream& stream : state_->streams) stream.DropAll(DropReason::kShutdown);
   Publish();
 }
@@ -215,7 +222,15 @@ void BatchScheduler::Run() {
   for (;;) {
     const uint64_t ticket = parker_.Ticket();
     if (stopping_.load(std::memory_order_relaxed)) return;
-    if (!RunOnce()) parker_.Park(ticket, state_->wake_at);
+    bool did = false;
+    try {
+      did = RunOnce();
+    } catch (...) {
+      // Out of memory, or an item's sink threw. The item in hand answers from its destructor if it has not; all else is
+      // where it was.
+      state_->WakeBy(state_->clock->Now() + kPauseAfterException);
+    }
+    if (!did) parker_.Park(ticket, state_->wake_at);
   }
 }
 
@@ -229,7 +244,7 @@ bool BatchScheduler::RunOnce() {
   }
   for (const BatchOutcome& outcome : outcomes) state_->TakeOutcome(outcome, now);
   bool did = !outcomes.empty();
-  did |= state_->TakeQueued();
+  did |= state_->TakeQueued(now);
   did |= state_->DropDead(now);
   did |= state_->Dispatch(now);
   for (const EncoderStream& stream : state_->streams) state_->WakeBy(stream.NextDrop());

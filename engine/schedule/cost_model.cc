@@ -43,10 +43,10 @@ void CostModel::WatchForChange(uint64_t units, double seconds) {
 }
 
 void CostModel::Line::Solve() {
-  // Batches of one size do not tell the fixed part from the rest: then all of it counts as per unit, which is too
-  // little for smaller batches, and so gives no work up that could be saved.
+  // Batches of one size do not tell the fixed part from the rest: then all of it counts as per unit, too little for
+  // smaller batches and too much for larger ones, which keeps those in time.
   const double determinant = w * wuu - wu * wu;
-  const bool one_size = determinant < 1e-6 * w * wuu;
+  one_size = determinant < 1e-6 * w * wuu;
   fixed_seconds = one_size ? 0 : std::max(0.0, (wy * wuu - wuy * wu) / determinant);
   per_unit_seconds = (wuy - fixed_seconds * wu) / wuu;
   if (per_unit_seconds < 0) {

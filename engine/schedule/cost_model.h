@@ -1,6 +1,7 @@
 // What a batch of one encoder costs in device time, learnt from the batches that ran. Pure: no threads, no clock.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,10 +27,18 @@ class CostModel {
 
   // Device time of a batch of so many useful units; 0 while nothing was observed.
   Duration Predict(uint64_t useful_units) const { return FromSeconds(line_.Seconds(padding_(useful_units))); }
+  // Likewise the least that it may take, by what was observed: batches of one size do not tell whether a larger one
+  // costs more, or a smaller one less.
+  Duration PredictAtLeast(uint64_t useful_units) const {
+    return FromSeconds(line_.LeastSeconds(padding_(useful_units)));
+  }
   // Likewise, where nothing would be padded.
   Duration PredictUnpadded(uint64_t units) const { return FromSeconds(line_.Seconds(units)); }
   // Whether enough has been observed to give up work because of a prediction.
   bool trained() const { return observed_ >= kTrainedAfter; }
+  // Whether the last batch took less than half of what was predicted: the model may be too dear, and the next batches
+  // will show it.
+  bool overestimates() const { return streak_ < 0; }
   // A batch ran without error.
   void Observe(uint64_t useful_units, Duration device_time);
 
@@ -48,7 +57,9 @@ class CostModel {
     double w = 0, wu = 0, wuu = 0, wy = 0, wuy = 0;  // of 1/u^2, 1/u, 1, y/u^2, y/u
     double fixed_seconds = 0;
     double per_unit_seconds = 0;
+    bool one_size = false;
     double Seconds(uint64_t units) const { return fixed_seconds + per_unit_seconds * static_cast<double>(units); }
+    double LeastSeconds(uint64_t units) const { return one_size ? std::min(Seconds(units), wy / w) : Seconds(units); }
     void Solve();
   };
 

@@ -10,13 +10,19 @@ namespace {
 // set (tens to hundreds of ms), so that overload is not forgotten from one batch to the next.
 constexpr Duration kSheddingMemory = std::chrono::seconds(1);
 
+// For so long after a batch its cost model is fresh enough to give work up. A model learns only from what runs: if it
+// could give up all that comes, one wrong prediction (the process was frozen for a while) would close the encoder for
+// good.
+constexpr Duration kFreshLeast = std::chrono::seconds(1);
+constexpr int kFreshBatches = 2;  // or so many times what the batch took, for those that take seconds
+
 // Steps of it spread evenly over [0, 1), however many there are.
 constexpr double kGoldenRatio = 0.6180339887498949;
 
 }  // namespace
 
-void EncoderStream::Add(WorkItemPtr item, uint64_t arrival) {
-  const TimePoint start_by = StartBy(item->deadline, item->units, cost_, limits_.drop_late);
+void EncoderStream::Add(WorkItemPtr item, uint64_t arrival, TimePoint now) {
+  const TimePoint start_by = StartBy(item->deadline, item->units, cost_, DropsLate(now));
   waiting_.Add(std::move(item), {start_by, arrival});
 }
 
@@ -26,12 +32,12 @@ bool EncoderStream::DropDead(TimePoint now) {
     for (;;) {
       const auto first = waiting_.MostUrgent(priority);
       if (!first || first->urgency.start_by > now) break;
-      if (const auto reason = WhyDead(waiting_.At(*first), now, cost_, limits_.drop_late)) {
+      if (const auto reason = WhyDead(waiting_.At(*first), now, cost_, DropsLate(now))) {
         Drop(*first, *reason, now);
         dropped = true;
       } else {
         // Sorted in by an older, higher cost: it has more time than was thought. Its new place is after `now`.
-        Add(waiting_.Take(*first), first->urgency.arrival);
+        Add(waiting_.Take(*first), first->urgency.arrival, now);
       }
     }
   }
@@ -51,12 +57,12 @@ void EncoderStream::Drop(const WaitingSet::Position& position, DropReason reason
 
 Batch EncoderStream::Form(TimePoint now, TimePoint start_at) {
   draw_ = std::fmod(draw_ + kGoldenRatio, 1.0);
-  const BatchSituation situation{now, start_at, NextTurn(), now < shedding_until_, draw_};
+  const BatchSituation situation{now, start_at, NextTurn(), now < shedding_until_, draw_, DropsLate(now)};
   const BatchChoice choice = ChooseBatch(waiting_, cost_, limits_, situation);
   Batch batch;
   if (!choice.items.empty()) CountTurns(waiting_.At(choice.items.front()));
   for (const WaitingSet::Position& position : choice.dead) {
-    const auto reason = WhyDead(waiting_.At(position), now, cost_, limits_.drop_late);
+    const auto reason = WhyDead(waiting_.At(position), now, cost_, situation.drop_late);
     Drop(position, reason.value_or(DropReason::kCancelled), now);
   }
   batch.modality = modality_;
@@ -69,6 +75,10 @@ Batch EncoderStream::Form(TimePoint now, TimePoint start_at) {
     batch.items.back()->times.batched = now;
   }
   return batch;
+}
+
+bool EncoderStream::DropsLate(TimePoint now) const {
+  return limits_.drop_late && now < fresh_until_ && !cost_.overestimates();
 }
 
 Turn EncoderStream::NextTurn() const {
@@ -86,8 +96,10 @@ void EncoderStream::CountTurns(const WorkItem& seed) {
   batches_since_no_deadline_ = no_deadline || !no_deadline_waits ? 0 : batches_since_no_deadline_ + 1;
 }
 
-void EncoderStream::Observe(const BatchOutcome& outcome) {
-  if (outcome.status.ok()) cost_.Observe(outcome.useful_units, outcome.device_time);
+void EncoderStream::Observe(const BatchOutcome& outcome, TimePoint now) {
+  if (!outcome.status.ok() || outcome.device_time <= Duration::zero()) return;
+  cost_.Observe(outcome.useful_units, outcome.device_time);
+  fresh_until_ = now + std::max(kFreshLeast, kFreshBatches * outcome.device_time);
 }
 
 TimePoint EncoderStream::WaitsUntil() const {

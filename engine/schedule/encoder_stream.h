@@ -20,6 +20,7 @@ class EncoderStream {
  public:
   using OnDrop = std::function<void(WorkItemPtr, DropReason)>;
 
+  // `bulk_every`: >= 3, or work with deadlines would start no batch while the other kinds wait.
   EncoderStream(Modality modality, BatchLimits limits, Duration max_wait, size_t bulk_every, OnDrop on_drop)
       : cost_(modality == Modality::kText ? &RoundedTokenTotal : &CostModel::NoPadding),
         modality_(modality),
@@ -28,14 +29,14 @@ class EncoderStream {
         bulk_every_(bulk_every),
         on_drop_(std::move(on_drop)) {}
 
-  void Add(WorkItemPtr item, uint64_t arrival);
+  void Add(WorkItemPtr item, uint64_t arrival, TimePoint now);
   // Gives up what has become hopeless or expired by `now`. True: something was.
   bool DropDead(TimePoint now);
   // Gives up everything.
   void DropAll(DropReason reason);
   // Forms the next batch for a lane that will start it at `start_at`. No items: all that waited was dead.
   Batch Form(TimePoint now, TimePoint start_at);
-  void Observe(const BatchOutcome& outcome);
+  void Observe(const BatchOutcome& outcome, TimePoint now);
 
   // Whether waiting longer would change nothing: a batch is full.
   bool Full() const { return FillsBatch(waiting_, cost_, limits_); }
@@ -49,6 +50,7 @@ class EncoderStream {
   const CostModel& cost() const { return cost_; }
 
  private:
+  bool DropsLate(TimePoint now) const;
   Turn NextTurn() const;
   void CountTurns(const WorkItem& seed);
   void Drop(const WaitingSet::Position& position, DropReason reason, TimePoint now);
@@ -64,6 +66,7 @@ class EncoderStream {
   size_t batches_since_no_deadline_ = 0;  // likewise for interactive work without deadline
   double draw_ = 0;                       // BatchSituation::draw
   TimePoint shedding_until_;              // deadlines were missed not long before
+  TimePoint fresh_until_;                 // a batch has run not long before
 };
 
 }  // namespace tributary

@@ -41,10 +41,11 @@ std::optional<WaitingSet::Position> WaitingSet::MostUrgent(Priority priority, Ur
   return best;
 }
 
-std::optional<WaitingSet::Position> WaitingSet::Oldest(Priority priority) const {
+std::optional<WaitingSet::Position> WaitingSet::Oldest(Priority priority, uint64_t from) const {
   const auto& arrivals = by_arrival_[static_cast<size_t>(priority)];
-  if (arrivals.empty()) return std::nullopt;
-  return arrivals.begin()->second;
+  const auto first = arrivals.lower_bound(from);
+  if (first == arrivals.end()) return std::nullopt;
+  return first->second;
 }
 
 TimePoint WaitingSet::OldestQueued() const {

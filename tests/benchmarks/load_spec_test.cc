@@ -108,7 +108,9 @@ TEST_CASE("A percentile is never below the true value, and at most a sixty-fourt
 
 TEST_CASE("A histogram holds no value, zero, days, and another histogram") {
   LatencyHistogram histogram;
-  CHECK(histogram.PercentileMillis(0.99) == 0);
+  CHECK(std::isnan(histogram.PercentileMillis(0.99)));
+  CHECK(std::isnan(histogram.MeanMillis()));
+  CHECK(std::isnan(histogram.MaxMillis()));
   histogram.Add(0ns);
   CHECK(histogram.PercentileMillis(0.99) == 0);
   LatencyHistogram other;
@@ -129,6 +131,62 @@ TEST_CASE("A condition for failure compares a known number, and anything else is
     INFO(bad);
     CHECK_FALSE(Condition::Parse(bad, values).ok());
   }
+}
+
+TEST_CASE("A figure nothing was measured for fails every condition") {
+  RunSummary summary;
+  summary.scheduled_calls = 2;
+  summary.elapsed_seconds = 1;
+  summary.kinds[0].Add({.ok_inputs = 0, .tokens = 0, .errors = {{"UNAVAILABLE", 1}}}, 1ms, 50ms);
+  summary.kinds[0].Add({.ok_inputs = 0, .tokens = 0, .errors = {{"INTERNAL", 1}}}, 1ms, 50ms);
+  const auto holds = [](const RunSummary& of, const char* condition) {
+    return Condition::Parse(condition, of.Values())->Holds(of.Values());
+  };
+  for (const char* condition : {"p50_ms>50", "p99_ms>50", "p99_ms<50", "mean_ms>50", "max_ms>50"}) {
+    INFO(condition);
+    CHECK(holds(summary, condition));
+  }
+  CHECK_FALSE(holds(summary, "error_ratio<1"));
+  // No call at all: no ratio either.
+  CHECK(holds({}, "error_ratio>0"));
+  CHECK(holds({}, "goodput_ratio<0.99"));
+}
+
+TEST_CASE("A call that ran out of time counts in latency with the time it waited") {
+  RunSummary summary;
+  auto& texts = summary.kinds[0];
+  texts.Add({.ok_inputs = 1, .tokens = 4, .errors = {}}, 10ms, 50ms);
+  texts.Add({.ok_inputs = 0, .tokens = 0, .errors = {{"DEADLINE_EXCEEDED", 1}}}, 200ms, 500ms);
+  texts.Add({.ok_inputs = 0, .tokens = 0, .errors = {{"CANCELLED", 1}}}, 300ms, 500ms);
+  texts.Add({.ok_inputs = 0, .tokens = 0, .errors = {{"RESOURCE_EXHAUSTED", 1}}}, 1ms, 500ms);
+  CHECK(texts.latency.count() == 3);
+  CHECK(summary.Values().at("p50_ms") == Approx(200).epsilon(0.02));
+  CHECK(summary.Values().at("max_ms") == 300);
+  CHECK(texts.good_calls == 1);
+}
+
+TEST_CASE(
+    "An open loop was held unless over 1 % of its calls were not sent or the p99 of the send lag is over 100 ms") {
+  RunSummary summary;
+  summary.offered_rate = 100;
+  summary.scheduled_calls = 1000;
+  summary.max_in_flight = 8;
+  for (int i = 0; i < 1000; ++i) summary.send_lag.Add(i < 990 ? 99ms : 1900ms);
+  CHECK(summary.WhyNotHeld().empty());
+
+  RunSummary missed = summary;
+  missed.missed_calls = 10;
+  CHECK(missed.WhyNotHeld().empty());
+  missed.missed_calls = 11;
+  CHECK(missed.WhyNotHeld() == "1.1 % of the calls were not sent: max_in_flight 8 was reached");
+
+  RunSummary late = summary;
+  for (int i = 0; i < 10; ++i) late.send_lag.Add(101ms);
+  CHECK(late.WhyNotHeld() == "calls were sent late: p99 of the lag is 101 ms, the bound 100 ms");
+  late.offered_rate = 0;  // a closed loop has no rate to hold
+  CHECK(late.WhyNotHeld().empty());
+  late.not_held = "ended early";
+  CHECK(late.WhyNotHeld() == "ended early");
 }
 
 TEST_CASE("The search closes in on the highest rate that passes, from below and from above") {

@@ -1,47 +1,17 @@
 """The quickstart's server and client, without its set-up and build: the real program, the default config and models."""
 
 import os
-import signal
 import subprocess
+import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPS = Path(os.environ["TRIBUTARY_DEPS"])
-# Loading under a sanitizer on a busy machine takes long; a test that waits this long has failed anyway.
-START_SECONDS = 200
-
-
-class Server:
-    """A running server on ports the system picks."""
-
-    def __init__(self, program, folder):
-        ports = folder / "ports"
-        self.log = folder / "log"
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(
-                [program, "--config", ROOT / "config" / "tributary.yaml", "--listen", "127.0.0.1:0",
-                 "--metrics-listen", "127.0.0.1:0", "--port-file", ports],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
-        self.ports = {}
-        deadline = time.monotonic() + START_SECONDS
-        # The file appears once the server is ready; asked for often, as there is nothing to be told by.
-        while not self.ports:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.process.kill()
-                raise RuntimeError(f"the server did not start:\n{self.log.read_text()}")
-            time.sleep(0.05)
-            if ports.exists():
-                lines = ports.read_text().splitlines()
-                self.ports = dict(line.split("=") for line in lines)
-        self.address = f"127.0.0.1:{self.ports['grpc_port']}"
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=60)
+sys.path.append(str(ROOT / "tests/support"))
+from server_process import ServerProcess  # noqa: E402: found by the line above
 
 
 class QuickstartTest(unittest.TestCase):
@@ -57,9 +27,8 @@ class QuickstartTest(unittest.TestCase):
                         protos / "google/rpc/status.proto"], check=True)
 
     def start(self, program):
-        server = Server(program, self.folder)
-        self.addCleanup(server.process.wait)
-        self.addCleanup(server.process.kill)
+        server = ServerProcess(program, ROOT / "config/tributary.yaml", self.folder)
+        self.addCleanup(server.kill)
         return server
 
     def client(self, server):
@@ -80,7 +49,7 @@ class QuickstartTest(unittest.TestCase):
                                ("coffee.png", "a cup of coffee on a saucer"), ("rocket.jpg", "a rocket on its launch pad")):
             self.assertRegex(done.stdout, rf"(?m)^  {photo} +{caption} ")
 
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['metrics_port']}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{server.metrics_address}/metrics", timeout=30) as answer:
             self.assertIn("tributary_", answer.read().decode())
         self.assertEqual(server.stop(), 0, server.log.read_text())
 

@@ -1,24 +1,49 @@
 // The whole program over the torch-free fake model: what tests start as a process.
+#include <cstdlib>
 #include <memory>
+#include <utility>
 
 #include "engine/pipeline/pipeline.h"
 #include "server/program.h"
 #include "tests/support/fake_model.h"
 
+namespace tributary {
 namespace {
 
-absl::StatusOr<std::unique_ptr<tributary::Engine>> MakeEngine(const tributary::EngineOptions& options,
-                                                              tributary::Clock* clock, tributary::Observer* observer) {
-  // Slow enough that a test can have many calls in flight when it sends the signal.
-  tributary::FakeModelOptions model;
-  model.cost_per_item = std::chrono::milliseconds(10);
-  model.max_batch_items = 4;
-  return tributary::CreatePipeline(options, std::move(tributary::MakeFakePipelineParts(clock, model).parts), clock,
-                                   observer);
+// Executes nothing until it is told to admit no more, so that a test knows what is in flight when the drain begins.
+class HeldUntilDrain final : public Engine {
+ public:
+  HeldUntilDrain(std::unique_ptr<Engine> engine, std::shared_ptr<FakeControl> control)
+      : engine_(std::move(engine)), control_(std::move(control)) {
+    control_->Hold();
+  }
+  absl::Status Submit(EmbedRequest request, Completion done) override {
+    return engine_->Submit(std::move(request), std::move(done));
+  }
+  std::vector<ModelInfo> Models() const override { return engine_->Models(); }
+  EngineSnapshot Snapshot() const override { return engine_->Snapshot(); }
+  void StopAdmitting() override {
+    engine_->StopAdmitting();
+    control_->Release();
+  }
+  bool WaitUntilIdle(Duration timeout) override { return engine_->WaitUntilIdle(timeout); }
+
+ private:
+  const std::unique_ptr<Engine> engine_;
+  const std::shared_ptr<FakeControl> control_;
+};
+
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const EngineOptions& options, Clock* clock, Observer* observer) {
+  FakeParts fakes = MakeFakePipelineParts(clock);
+  auto engine = CreatePipeline(options, std::move(fakes.parts), clock, observer);
+  if (!engine.ok() || std::getenv("TRIBUTARY_FAKE_HELD_UNTIL_DRAIN") == nullptr) return engine;
+  return std::make_unique<HeldUntilDrain>(*std::move(engine), std::move(fakes.control));
 }
 
 }  // namespace
+}  // namespace tributary
 
 int main(int argc, char** argv) {
-  return tributary::RunProgram({argv + 1, argv + argc}, MakeEngine, {.version = "0.0.0-test", .libtorch = ""});
+  return tributary::RunProgram({argv + 1, argv + argc}, tributary::MakeEngine,
+                               {.version = "0.0.0-test", .libtorch = ""});
 }

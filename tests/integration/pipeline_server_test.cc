@@ -1,6 +1,7 @@
 // Calls through the whole service: gRPC, admission, preparation, queues, scheduler, lanes, fusion, completion, with a
 // torch-free model.
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "engine/api/observer.h"
@@ -8,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/test_server.h"
+#include "tests/support/thread_recorder.h"
 
 namespace tributary {
 namespace {
@@ -149,6 +151,38 @@ TEST_CASE("a batch that fails is INTERNAL for its inputs only, and the server li
     CHECK(reply.response.results(0).error().code() == grpc::StatusCode::INTERNAL);
     CHECK(EmbedText(*stub, TextRequest({"good"})).response.results(0).has_embeddings());
   }
+}
+
+TEST_CASE("gRPC's threads neither tokenise nor decode, and answers are made on completion threads") {
+  SteadyClock clock;
+  Observer observer;
+  ThreadRecorder threads;
+  EngineOptions options;
+  options.prepare.threads = 1;
+  FakeParts fakes = MakeFakePipelineParts(&clock);
+  RecordThreads(fakes.parts, &threads);
+  const auto engine = CreatePipeline(options, std::move(fakes.parts), &clock, &observer);
+  REQUIRE(engine.ok());
+  TestServer server(engine->get());
+  const auto stub = server.Stub();
+
+  // A fault is logged by whoever makes the answer.
+  const std::string fault(fake::kRunFails);
+  CHECK(EmbedText(*stub, TextRequest({fault})).status.ok());
+  CHECK(EmbedImage(*stub, Images({fault})).status.ok());
+  grpc::ClientContext context;
+  const auto stream = stub->EmbedStream(&context);
+  REQUIRE(stream->Write(StreamText(1, fault)));
+  v1::EmbedStreamResponse answer;
+  REQUIRE(stream->Read(&answer));
+  stream->WritesDone();
+  CHECK(stream->Finish().ok());
+
+  using Names = std::set<std::string>;
+  CHECK(threads.ThreadsOf("tokenise") == Names{"trib-prep-0"});
+  CHECK(threads.ThreadsOf("decode") == Names{"trib-prep-0"});
+  CHECK(server.Log().size() == 3);
+  CHECK(server.LogThreads() == Names{"trib-done-0"});
 }
 
 TEST_CASE("a stream of 1,000 inputs and the same inputs one by one get the same vectors") {

@@ -18,6 +18,7 @@
 #include "grpc_health.grpc.pb.h"
 #include "tests/support/catch.h"
 #include "tests/support/scrape.h"
+#include "tests/support/temporary_folder.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
 namespace tributary {
@@ -35,25 +36,25 @@ std::string ReadFile(const fs::path& path) {
   return text.str();
 }
 
-// The fake server as a child process, with its files in a folder of its own. Killed at the latest by the destructor.
+// The fake server as a child process, with its files in a folder of its own. `held`: it executes nothing until it
+// drains. Killed at the latest by the destructor.
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments, const std::string& config = kConfig) {
-    std::string pattern = fs::temp_directory_path() / "tributary-process-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-    std::ofstream(folder_ / "config.yaml") << config;
+  explicit Process(std::vector<std::string> arguments, const std::string& config = kConfig, bool held = false) {
+    folder_.Write("config.yaml", config);
     arguments.insert(arguments.begin(), TRIBUTARY_FAKE_SERVER);
     for (std::string& argument : arguments) {
       const size_t at = argument.find("DIR/");
-      if (at != std::string::npos) argument.replace(at, 3, folder_.string());
+      if (at != std::string::npos) argument.replace(at, 3, folder_.path());
     }
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    const std::string out = folder_ / "out";
-    const std::string err = folder_ / "err";
+    const std::string out = folder_.File("out");
+    const std::string err = folder_.File("err");
     pid_ = fork();
     if (pid_ == 0) {
+      if (held) setenv("TRIBUTARY_FAKE_HELD_UNTIL_DRAIN", "1", 1);
       dup2(open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
       dup2(open(err.c_str(), O_WRONLY | O_CREAT, 0600), 2);
       execv(argv[0], argv.data());
@@ -65,7 +66,6 @@ class Process {
       kill(pid_, SIGKILL);
       Wait();
     }
-    fs::remove_all(folder_);
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -78,19 +78,19 @@ class Process {
     pid_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  std::string out() const { return ReadFile(folder_ / "out"); }
-  std::string err() const { return ReadFile(folder_ / "err"); }
+  std::string out() const { return ReadFile(folder_.File("out")); }
+  std::string err() const { return ReadFile(folder_.File("err")); }
 
   // Waits until the server has written its ports.
   std::map<std::string, std::string> Ports() const {
-    while (!fs::exists(folder_ / "ports")) {
+    while (!fs::exists(folder_.File("ports"))) {
       // A server that could not start never writes them.
       int status = 0;
       if (waitpid(pid_, &status, WNOHANG) != 0) FAIL("the server has ended: " + err());
       std::this_thread::yield();
     }
     std::map<std::string, std::string> ports;
-    std::ifstream file(folder_ / "ports");
+    std::ifstream file(folder_.File("ports"));
     for (std::string line; std::getline(file, line);) {
       ports[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
     }
@@ -101,7 +101,7 @@ class Process {
   }
 
  private:
-  fs::path folder_;
+  const TemporaryFolder folder_;
   pid_t pid_ = -1;
 };
 
@@ -140,7 +140,7 @@ TEST_CASE("a server that cannot listen ends with 1 and says where it wanted to")
 }
 
 TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50 answers, exit 0 soon after the last") {
-  Process process(kServe);
+  Process process(kServe, kConfig, /*held=*/true);
   const auto channel = process.Connect();
   const auto stub = v1::EmbeddingService::NewStub(channel);
 
@@ -153,11 +153,6 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
 
   grpc::ClientContext stream_context;
   const auto idle = stub->EmbedStream(&stream_context);
-  v1::EmbedStreamRequest first;
-  first.mutable_text()->set_text("a");
-  REQUIRE(idle->Write(first));
-  v1::EmbedStreamResponse answer;
-  REQUIRE(idle->Read(&answer));
 
   constexpr size_t kCalls = 50;
   constexpr int kTexts = 10;
@@ -172,10 +167,11 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
       statuses[i] = stub->EmbedText(&context, request, &responses[i]);
     });
   }
-  // Waits until all have arrived; 500 items of 10 ms on one lane keep them in flight for seconds.
+  // Waits until all have arrived. None can end yet.
   const int metrics_port = std::stoi(process.Ports().at("metrics_port"));
   auto metrics = Scrape(HttpGet(metrics_port, "/metrics"));
-  while (metrics["tributary_rpc_started_total{method=\"EmbedText\"}"] < kCalls) {
+  while (metrics["tributary_rpc_started_total{method=\"EmbedText\"}"] < kCalls ||
+         metrics["tributary_rpc_started_total{method=\"EmbedStream\"}"] < 1) {
     std::this_thread::yield();
     metrics = Scrape(HttpGet(metrics_port, "/metrics"));
   }
@@ -194,11 +190,90 @@ TEST_CASE("SIGTERM with 50 calls in flight, an open Watch and an idle stream: 50
   CHECK(process.err().find("drained: goodbye") != std::string::npos);
 }
 
+TEST_CASE("a starting server prints its configuration once: what --check-config shows") {
+  const std::string config = "models:\n  - name: fake\n    text: {folder: /unused}\n";
+  std::vector<std::string> flags = kServe;
+  flags.push_back("--set=lanes.count=3");
+  Process process(flags, config);
+  process.Ports();
+  process.Signal(SIGTERM);
+  CHECK(process.Wait() == 0);
+
+  const std::string printed = process.out() + process.err();
+  const size_t first = printed.find("lanes.count: 3\n");
+  REQUIRE(first != std::string::npos);
+  CHECK(printed.find("lanes.count:", first + 1) == std::string::npos);
+
+  flags.push_back("--check-config");
+  Process check(flags, config);
+  CHECK(check.Wait() == 0);
+  CHECK_THAT(check.out(), ContainsSubstring("lanes.count: 3\n"));
+  CHECK_THAT(printed, ContainsSubstring(check.out()));
+}
+
 TEST_CASE("SIGINT ends the server too, and an idle server at once") {
   Process process(kServe);
   process.Ports();
   process.Signal(SIGINT);
   CHECK(process.Wait() == 0);
+}
+
+TEST_CASE("health turns NOT_SERVING when a batch runs longer than health.max_batch_millis allows") {
+  std::vector<std::string> flags = kServe;
+  flags.insert(flags.end(), {"--set=health.max_batch_millis=1", "--set=health.check_interval_millis=10"});
+  Process process(flags, kConfig, /*held=*/true);
+  const auto channel = process.Connect();
+  const auto health_stub = health::Health::NewStub(channel);
+  grpc::ClientContext watch_context;
+  watch_context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  const auto watch = health_stub->Watch(&watch_context, {});
+  health::HealthCheckResponse state;
+  REQUIRE(watch->Read(&state));
+  CHECK(state.status() == health::HealthCheckResponse::SERVING);
+
+  grpc::Status status;
+  std::thread client([&] {
+    v1::EmbedTextRequest request;
+    request.add_texts()->set_text("text");
+    grpc::ClientContext context;
+    v1::EmbedResponse response;
+    status = v1::EmbeddingService::NewStub(channel)->EmbedText(&context, request, &response);
+  });
+  const bool told = watch->Read(&state);
+  process.Signal(SIGTERM);  // lets the batch go
+  client.join();
+  CHECK(process.Wait() == 0);
+  CHECK(status.ok());
+  CHECK(told);
+  CHECK(state.status() == health::HealthCheckResponse::NOT_SERVING);
+  CHECK_THAT(process.err(), ContainsSubstring("has been executing one batch for"));
+}
+
+TEST_CASE("the limits of calls and streams are those of the configuration") {
+  std::vector<std::string> flags = kServe;
+  flags.insert(flags.end(), {"--set=admission.max_inputs_per_call=500", "--set=server.max_response_bytes=65536",
+                             "--set=server.stream_window_inputs=2"});
+  Process process(flags, kConfig, /*held=*/true);
+  const auto stub = v1::EmbeddingService::NewStub(process.Connect());
+  auto refusal = [&](int texts) {
+    v1::EmbedTextRequest request;
+    for (int i = 0; i < texts; ++i) request.add_texts()->set_text("text");
+    grpc::ClientContext context;
+    v1::EmbedResponse response;
+    return stub->EmbedText(&context, request, &response).error_message();
+  };
+  CHECK_THAT(refusal(501), ContainsSubstring("the limit is 500 (admission.max_inputs_per_call)"));
+  CHECK_THAT(refusal(500), ContainsSubstring("the limit is 65536 (server.max_response_bytes)"));
+
+  grpc::ClientContext context;
+  const auto stream = stub->EmbedStream(&context);
+  v1::EmbedStreamRequest request;
+  request.mutable_text()->set_text("text");
+  for (int i = 0; i < 10; ++i) stream->Write(request);
+  const int metrics_port = std::stoi(process.Ports().at("metrics_port"));
+  auto in_flight = [&] { return Scrape(HttpGet(metrics_port, "/metrics"))["tributary_admission_requests_in_flight"]; };
+  while (in_flight() < 2) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) REQUIRE(in_flight() == 2);  // the server goes on, but reads no further
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
-from dependencies import CUDA_ITEM, CUDA_RUNTIME_ITEMS, ITEMS, Manifest, PYTHON_PACKAGES  # noqa: E402
+from dependencies import CUDA_COMPILER_ITEMS, CUDA_ITEM, CUDA_RUNTIME_ITEMS, ITEMS, Manifest, PYTHON_PACKAGES  # noqa: E402
 from progress import Step  # noqa: E402
 from wheels import Lock, SetupError, download, place  # noqa: E402
 
@@ -133,7 +133,7 @@ class ManifestTest(FolderTest):
 class LockTest(unittest.TestCase):
     def test_every_package_the_set_up_uses_is_locked_to_a_version_and_a_hash(self):
         lock = Lock(ROOT / "scripts" / "deps.lock")
-        packages = {item.package for item in (*ITEMS, CUDA_ITEM, *CUDA_RUNTIME_ITEMS)} | set(PYTHON_PACKAGES)
+        packages = {item.package for item in (*ITEMS, CUDA_ITEM, *CUDA_COMPILER_ITEMS, *CUDA_RUNTIME_ITEMS)} | set(PYTHON_PACKAGES)
         for package in packages:
             self.assertRegex(lock.version(package), r"^\d+(\.\d+)+$")
             self.assertTrue(lock.hashes(package), package)
@@ -156,7 +156,7 @@ class ScriptTest(unittest.TestCase):
             release.flush()
             done = self.setup(TRIBUTARY_OS_RELEASE=release.name)
         self.assertEqual(done.returncode, 1)
-        for words in ("Ubuntu 24.04 LTS", "libgrpc++-dev", "scripts/setup --no-packages"):
+        for words in ("Ubuntu 24.04 LTS", "libgrpc++-dev", "TRIBUTARY_NO_PACKAGES=1"):
             self.assertIn(words, done.stderr)
 
     def test_without_root_and_sudo_it_says_which_command_to_run_once(self):

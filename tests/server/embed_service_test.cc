@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_engine.h"
+#include "tests/support/scrape.h"
 #include "tests/support/test_server.h"
 
 namespace tributary {
@@ -93,7 +94,7 @@ TEST_CASE("one bad input never fails its neighbours, whether the server or the e
   CHECK(reply.response.results(3).error().message() == "the text input has neither text nor token_ids");
 }
 
-TEST_CASE("a call whose every input is bad is answered without the engine") {
+TEST_CASE("a call whose every input is malformed is let in or refused like any other") {
   FakeEngine engine;
   TestServer server(&engine);
   v1::EmbedTextRequest request;
@@ -101,8 +102,12 @@ TEST_CASE("a call whose every input is bad is answered without the engine") {
   const Reply reply = EmbedText(*server.Stub(), request);
   REQUIRE(reply.status.ok());
   CHECK(reply.response.results(0).error().code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(reply.response.results(0).error().message() == "the text input has neither text nor token_ids");
   CHECK(reply.response.model() == "fake");
-  CHECK(engine.submitted() == 0);
+  engine.RefuseWith(absl::UnimplementedError("no texts"));
+  CHECK(EmbedText(*server.Stub(), request).status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
+  engine.StopAdmitting();
+  CHECK(EmbedText(*server.Stub(), request).status.error_code() == grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_CASE("raw garbage, a cut message and invalid UTF-8 get INVALID_ARGUMENT with a reason in every method") {
@@ -136,7 +141,35 @@ TEST_CASE("too many inputs in one call are refused with both numbers") {
   const Reply reply = EmbedText(*server.Stub(), TextRequest(std::vector<std::string>(6000, "a")));
   CHECK(reply.status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
   CHECK(reply.status.error_message() == "the call has 6000 inputs, the limit is 1024 (admission.max_inputs_per_call)");
+  CHECK(SendRaw(server, "EmbedText", TextRequest(std::vector<std::string>(20000, "a")).SerializeAsString())
+            .error_message() ==
+        "the tributary.v1.EmbedTextRequest has more than 16400 fields, enough for the limit of "
+        "1024 inputs (admission.max_inputs_per_call)");
   CHECK(engine.submitted() == 0);
+}
+
+TEST_CASE("while answers in the making and unsent ones are at their limit, calls are refused; then they are let in") {
+  FakeEngine engine(10000);  // 40 KB an answer
+  engine.Hold();
+  TestServer server(&engine, {}, {.max_unsent_answer_bytes = 100000});
+  const auto stub = server.Stub();
+  std::vector<std::thread> clients;
+  for (size_t i = 0; i < 3; ++i) {
+    clients.emplace_back([&] { CHECK(EmbedText(*stub, TextRequest({"a"})).status.ok()); });
+    engine.WaitUntilSubmitted(i + 1);
+  }
+  CHECK(server.answers.reserved() > 120000);
+  const Reply refused = EmbedText(*stub, TextRequest({"a"}));
+  CHECK(refused.status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  CHECK(refused.status.error_message() == "answers of up to " + std::to_string(server.answers.reserved()) +
+                                              " bytes are not sent yet, the limit is 100000 "
+                                              "(server.max_unsent_answer_bytes)");
+  engine.Release();
+  for (std::thread& client : clients) client.join();
+  REQUIRE(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+  CHECK(EmbedText(*stub, TextRequest({"a"})).status.ok());
+  server.server->Shutdown(std::chrono::seconds(60));
+  CHECK(server.answers.reserved() == 0);
 }
 
 TEST_CASE("an answer that would not fit is refused with both numbers, and float16 halves it") {
@@ -193,6 +226,44 @@ TEST_CASE("options and the client's deadline reach the engine") {
   grpc::ClientContext without_deadline;
   REQUIRE(server.Stub()->EmbedText(&without_deadline, TextRequest({"a"}), &response).ok());
   CHECK(engine.last_options().deadline == kNoDeadline);
+}
+
+// One HTTP/2 call by hand, because gRPC's own client cuts every time-out to 27,000 hours.
+std::string Http2Call(const std::string& timeout, const std::string& message) {
+  auto big_endian = [](size_t value, int bytes) {
+    std::string out;
+    for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
+    return out;
+  };
+  auto frame = [&](char type, char flags, size_t stream, const std::string& payload) {
+    return big_endian(payload.size(), 3) + type + flags + big_endian(stream, 4) + payload;
+  };
+  std::string headers;
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, std::string>>{{":method", "POST"},
+                                                        {":scheme", "http"},
+                                                        {":path", "/tributary.v1.EmbeddingService/EmbedText"},
+                                                        {":authority", "test"},
+                                                        {"te", "trailers"},
+                                                        {"content-type", "application/grpc"},
+                                                        {"grpc-timeout", timeout}}) {
+    headers += '\0';  // a literal, not indexed
+    headers += static_cast<char>(name.size()) + name + static_cast<char>(value.size()) + value;
+  }
+  constexpr char kHeaders = 1, kData = 0, kSettings = 4, kEndStream = 1, kEndHeaders = 4;
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "") + frame(kHeaders, kEndHeaders, 1, headers) +
+         frame(kData, kEndStream, 1, '\0' + big_endian(message.size(), 4) + message);
+}
+
+TEST_CASE("a time-out of centuries is none") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  const int connection = ConnectTo(server.server->port());
+  const std::string call = Http2Call("99999999H", TextRequest({"a"}).SerializeAsString());
+  REQUIRE(send(connection, call.data(), call.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(call.size()));
+  engine.WaitUntilSubmitted(1);
+  CHECK(engine.last_options().deadline == kNoDeadline);
+  close(connection);
 }
 
 TEST_CASE("an unknown model is NOT_FOUND and names the served ones; a bad enum value is INVALID_ARGUMENT") {
@@ -281,6 +352,7 @@ TEST_CASE("models are listed with the default first, and found by name") {
   CHECK(model.normalised_by_default());
   CHECK(model.fusion() == "weighted_mean");
   CHECK(model.compute_type() == "fp32");
+  CHECK(model.image_compute_type() == "bf16");
   CHECK(model.parameter_count() == 10);
   CHECK(model.parameter_bytes() == 40);
 
@@ -308,7 +380,7 @@ TEST_CASE("every call is reported to the observer once, with the code the client
     grpc::ClientContext context;
     v1::ListModelsResponse models;
     stub->ListModels(&context, {}, &models);
-    REQUIRE(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+    server.server->Shutdown(std::chrono::seconds(60));  // every call is over
     CHECK(server.observer.started() == 3);
     const auto finished = server.observer.finished();
     CHECK(std::multiset<std::pair<RpcMethod, absl::StatusCode>>(finished.begin(), finished.end()) ==

@@ -2,6 +2,7 @@
 #include <map>
 #include <thread>
 
+#include "server/lifecycle.h"
 #include "server/stream_reactor.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_engine.h"
@@ -86,6 +87,27 @@ TEST_CASE("what is wrong with one input of a stream is its answer's error, and t
   CHECK(client.stream->Finish().ok());
 }
 
+TEST_CASE("options and the client's deadline reach the engine with every input of a stream") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  Client client(server);
+  v1::EmbedStreamRequest request = StreamText(1, "a");
+  request.mutable_options()->set_model("second");
+  request.mutable_options()->set_priority(v1::PRIORITY_BULK);
+  client.stream->Write(request);
+  engine.WaitUntilSubmitted(1);
+  const EmbedOptions options = engine.last_options();
+  CHECK(options.model == "second");
+  CHECK(options.priority == Priority::kBulk);
+  const double seconds = ToSeconds(options.deadline - server.clock.Now());
+  CHECK(seconds > 10);  // of TestDeadline's 60: the test may take long, but not this long
+  CHECK(seconds <= 61);
+  client.stream->WritesDone();
+  v1::EmbedStreamResponse answer;
+  CHECK(client.stream->Read(&answer));
+  CHECK(client.stream->Finish().ok());
+}
+
 TEST_CASE("answers are written as they finish, before the client has sent everything") {
   FakeEngine engine;
   engine.Hold();
@@ -159,37 +181,124 @@ TEST_CASE("a cancelled stream cancels its inputs and is forgotten once the engin
   CHECK(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
 }
 
-TEST_CASE("a client that never reads is read no further than the window, holds no more, and delays nobody") {
-  constexpr size_t kWindow = 16;
-  // Answers of 40 KB: a few fill HTTP/2's flow-control window, and the rest waits in the server.
-  FakeEngine engine(10000);
-  TestServer server(&engine, {.stream_window_inputs = kWindow});
-  Client client(server);
-  std::thread writer([&] {
-    // Blocks when the server has stopped reading and the connection's own buffers are full; ends with the stream.
+// A client that writes as fast as it can and never reads, over answers of 40 KB: a few fill HTTP/2's flow-control
+// window, and the rest waits in the server.
+struct DeafClient {
+  static constexpr size_t kWindow = 16;
+  explicit DeafClient(size_t window = kWindow, GrpcServerOptions options = {})
+      : server(&engine, {.stream_window_inputs = window}, options) {}
+
+  FakeEngine engine{10000};
+  TestServer server;
+  Client client{server};
+  // Blocks when the server has stopped reading and the connection's own buffers are full; ends with the stream.
+  std::thread writer{[this] {
     const std::string text(10000, 'x');
     for (uint64_t id = 0; client.stream->Write(StreamText(id, text)); ++id) {
     }
-  });
-  const auto other = server.Stub();
-  // The stream is stuck when its number of open inputs no longer changes; each look is one whole call of another
-  // client.
-  size_t unchanged = 0;
-  size_t submitted_by_stream = 0;
-  for (size_t others = 1; unchanged < 200; ++others) {
-    const Reply reply = EmbedText(*other, TextRequest({"a"}));
-    REQUIRE(reply.status.ok());
-    const size_t now = engine.submitted() - others;
-    unchanged = now == submitted_by_stream && now >= kWindow ? unchanged + 1 : 0;
-    submitted_by_stream = now;
+  }};
+
+  // Waits until no more of the stream's inputs are taken, at least `least` are; each look is one whole call of another
+  // client. Returns how many inputs of the stream the engine has taken.
+  size_t WaitUntilStuck(size_t least) {
+    const auto other = server.Stub();
+    size_t unchanged = 0;
+    size_t of_stream = 0;
+    for (size_t of_other = 0; unchanged < 200;) {
+      of_other += EmbedText(*other, TextRequest({"a"})).status.ok() ? 1 : 0;
+      const size_t now = engine.submitted() - of_other;
+      unchanged = now == of_stream && now >= least ? unchanged + 1 : 0;
+      of_stream = now;
+    }
+    return of_stream;
   }
-  while (server.calls.open() != kWindow) std::this_thread::yield();  // the other client's last call is let go of
+};
+
+TEST_CASE("a client that never reads is read no further than the window, holds no more, and delays nobody") {
+  DeafClient deaf;
   // What the client's and the server's transport buffers took, and the window.
-  CHECK(submitted_by_stream < 40 * kWindow);
-  client.context.TryCancel();
-  writer.join();
-  CHECK(client.stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
-  CHECK(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+  CHECK(deaf.WaitUntilStuck(DeafClient::kWindow) < 40 * DeafClient::kWindow);
+  while (deaf.server.calls.open() != DeafClient::kWindow) std::this_thread::yield();  // the other's last call goes
+  deaf.client.context.TryCancel();
+  deaf.writer.join();
+  CHECK(deaf.client.stream->Finish().error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(deaf.server.calls.WaitUntilNone(deaf.server.clock.Now() + std::chrono::seconds(60)));
+}
+
+TEST_CASE(
+    "a client that never reads is given no more answers than the limit for all calls, and gives them back at its end") {
+  DeafClient deaf(/*window=*/1000, {.max_unsent_answer_bytes = 400000});
+  deaf.WaitUntilStuck(9);  // nine or ten answers of 40 KB reach the limit
+  CHECK(deaf.server.calls.open() < 20);
+  CHECK(deaf.server.answers.reserved() < 400000 + 41000);
+  deaf.client.context.TryCancel();
+  deaf.writer.join();
+  while (!EmbedText(*deaf.server.Stub(), TextRequest({"a"})).status.ok()) std::this_thread::yield();
+  deaf.server.server->Shutdown(std::chrono::seconds(60));
+  CHECK(deaf.server.answers.reserved() == 0);
+}
+
+TEST_CASE("an input over the limit of unsent answers is refused by its own answer, and the stream goes on") {
+  FakeEngine engine(10000);
+  engine.Hold();
+  TestServer server(&engine, {}, {.max_unsent_answer_bytes = 65536});
+  Client client(server);
+  for (uint64_t id = 1; id <= 2; ++id) client.stream->Write(StreamText(id, "a"));
+  engine.WaitUntilSubmitted(2);
+  Client second(server);
+  second.stream->Write(StreamText(3, "a"));
+  v1::EmbedStreamResponse answer;
+  REQUIRE(second.stream->Read(&answer));
+  CHECK(answer.result().error().code() == grpc::StatusCode::RESOURCE_EXHAUSTED);
+  engine.Release();
+  for (int i = 0; i < 2; ++i) REQUIRE(client.stream->Read(&answer));
+  REQUIRE(server.calls.WaitUntilNone(server.clock.Now() + std::chrono::seconds(60)));
+  second.stream->Write(StreamText(4, "a"));
+  REQUIRE(second.stream->Read(&answer));
+  CHECK(answer.result().has_embeddings());
+}
+
+TEST_CASE("a client that never reads holds the drain for a short grace only, then its answers are cut") {
+  DeafClient deaf;
+  deaf.WaitUntilStuck(DeafClient::kWindow);
+  const DrainResult left = Drain(*deaf.server.server, deaf.engine, deaf.server.calls, std::chrono::seconds(60));
+  CHECK(left.unanswered == 0);
+  CHECK(left.unsent == DeafClient::kWindow);
+  deaf.writer.join();
+  CHECK(deaf.server.calls.open() == 0);
+  for (v1::EmbedStreamResponse answer; deaf.client.stream->Read(&answer);) {
+  }
+  CHECK_FALSE(deaf.client.stream->Finish().ok());
+}
+
+TEST_CASE("a drain ends a stream that sends without pause: what it had taken is answered, then it is UNAVAILABLE") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  Client client(server);
+  std::thread writer([&] {
+    for (uint64_t id = 0; client.stream->Write(StreamText(id, "a")); ++id) {
+    }
+  });
+  size_t vectors = 0;
+  size_t refused = 0;
+  grpc::Status status;
+  std::thread reader([&] {
+    for (v1::EmbedStreamResponse answer; client.stream->Read(&answer);) {
+      vectors += answer.result().has_embeddings() ? 1 : 0;
+      refused += answer.result().error().code() == grpc::StatusCode::UNAVAILABLE ? 1 : 0;
+    }
+    writer.join();
+    status = client.stream->Finish();
+  });
+  engine.WaitUntilSubmitted(1000);
+  const DrainResult left = Drain(*server.server, engine, server.calls, std::chrono::seconds(60));
+  reader.join();
+  CHECK(left.unanswered == 0);
+  CHECK(left.unsent == 0);
+  CHECK(vectors == engine.submitted());
+  CHECK(refused <= 1);  // read before the drain began, submitted after it
+  CHECK(status.error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(status.error_message() == "the server is draining");
 }
 
 TEST_CASE("no more than the window's number of inputs of one stream reaches the engine unanswered") {

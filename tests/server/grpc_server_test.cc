@@ -3,6 +3,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -198,7 +199,7 @@ TEST_CASE("the drain answers all calls in flight and is held by neither an open 
   }
   engine.WaitUntilSubmitted(1 + kCalls);
 
-  size_t left = 99;
+  DrainResult left{99, 99};
   std::thread drain([&] { left = Drain(*server.server, engine, server.calls, std::chrono::seconds(60)); });
   CHECK(watch.Next() == health::HealthCheckResponse::NOT_SERVING);
   while (!engine.draining()) std::this_thread::yield();
@@ -209,13 +210,52 @@ TEST_CASE("the drain answers all calls in flight and is held by neither an open 
   engine.Release();
   for (std::thread& client : clients) client.join();
   drain.join();
-  CHECK(left == 0);
+  CHECK(left.unanswered == 0);
+  CHECK(left.unsent == 0);
   for (const Reply& reply : replies) {
     CHECK(reply.status.ok());
     CHECK(reply.response.results_size() == 1);
   }
   CHECK_FALSE(idle->Read(&answer));
   CHECK(idle->Finish().error_code() == grpc::StatusCode::UNAVAILABLE);  // retry elsewhere
+}
+
+TEST_CASE("once the drain has begun nothing more is counted, so that clients who come back cannot hold it") {
+  CallTracker calls;
+  REQUIRE(calls.TryAdd());
+  calls.Close();
+  CHECK_FALSE(calls.TryAdd());
+  CHECK(calls.open() == 1);
+  calls.Remove();
+  CHECK(calls.WaitUntilNone(std::chrono::steady_clock::now()));
+}
+
+TEST_CASE("clients that call again and again do not hold the drain, and the accepted call is answered") {
+  FakeEngine engine;
+  engine.Hold();
+  TestServer server(&engine);
+  Reply accepted;
+  std::thread client([&] { accepted = EmbedText(*server.Stub(), TextRequest({"a"})); });
+  engine.WaitUntilSubmitted(1);
+  engine.StopAdmitting();
+  std::atomic<size_t> refused{0};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 4; ++i) {
+    others.emplace_back([&] {
+      const auto stub = server.Stub();
+      while (EmbedText(*stub, TextRequest({"b"})).status.error_message() == "draining") ++refused;
+    });
+  }
+  DrainResult left{99, 99};
+  std::thread drain([&] { left = Drain(*server.server, engine, server.calls, std::chrono::seconds(60)); });
+  while (refused < 100) std::this_thread::yield();
+  engine.Release();
+  drain.join();
+  client.join();
+  for (std::thread& other : others) other.join();  // their connections are closed
+  CHECK(left.unanswered == 0);
+  CHECK(left.unsent == 0);
+  CHECK(accepted.status.ok());
 }
 
 TEST_CASE("a drain that runs out of time says how many calls are left") {
@@ -226,7 +266,7 @@ TEST_CASE("a drain that runs out of time says how many calls are left") {
   Reply reply;
   std::thread client([&] { reply = EmbedText(*stub, TextRequest({"a"})); });
   engine.WaitUntilSubmitted(1);
-  CHECK(Drain(*server.server, engine, server.calls, std::chrono::milliseconds(1)) == 1);
+  CHECK(Drain(*server.server, engine, server.calls, std::chrono::milliseconds(1)).unanswered == 1);
   engine.Release();
   client.join();
   CHECK(reply.status.ok());

@@ -1,9 +1,11 @@
 #include "server/metrics_server.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "server/answer_budget.h"
 #include "server/engine_metrics.h"
 #include "server/gpu_monitor.h"
 #include "server/process_metrics.h"
@@ -18,8 +20,8 @@ namespace {
 using Collectors = std::vector<std::shared_ptr<prometheus::Collectable>>;
 
 Collectors AllCollectors(const Engine* engine) {
-  return {std::make_shared<PrometheusObserver>(), std::make_shared<EngineMetrics>(engine),
-          std::make_shared<ProcessMetrics>(BuildInfo{"0.1.0", "2.11.0"}),
+  return {std::make_shared<PrometheusObserver>(), std::make_shared<AnswerBudget>(1),
+          std::make_shared<EngineMetrics>(engine), std::make_shared<ProcessMetrics>(BuildInfo{"0.1.0", "2.11.0"}),
           std::make_shared<GpuMonitor>(GpuMonitorOptions{.enabled = false})};
 }
 
@@ -57,13 +59,43 @@ TEST_CASE("a port that is taken is refused with its address, and is free again o
   REQUIRE(MetricsServer::Create(address, {}).ok());
 }
 
+TEST_CASE("connections that say nothing delay neither scrapes nor the end") {
+  absl::StatusOr<std::unique_ptr<MetricsServer>> server =
+      MetricsServer::Create("127.0.0.1:0", AllCollectors(/*engine=*/nullptr));
+  REQUIRE(server.ok());
+  const int port = (*server)->port();
+  std::vector<int> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(ConnectTo(port));
+  const auto begin = std::chrono::steady_clock::now();
+  REQUIRE(HttpGet(port, "/metrics").find("200 OK") != std::string::npos);
+  server->reset();
+  // With a time-out of 10 s and two threads, each of the two waited for that; 5 s leave room for a busy machine.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  for (const int connection : silent) close(connection);
+}
+
+TEST_CASE("answers not yet sent show as a gauge") {
+  AnswerBudget answers(1000);
+  REQUIRE(answers.Reserve(600).ok());
+  REQUIRE(answers.Reserve(600).ok());  // one answer more than the limit
+  REQUIRE(answers.Reserve(1).code() == absl::StatusCode::kResourceExhausted);
+  REQUIRE(Scrape(answers)["tributary_rpc_unsent_answer_bytes"] == 1200);
+  answers.Release(600);
+  REQUIRE(answers.Reserve(1).ok());
+  REQUIRE(Scrape(answers)["tributary_rpc_unsent_answer_bytes"] == 601);
+}
+
 TEST_CASE("the engine's gauges are read from its snapshot at the moment of the scrape") {
   FakeEngine engine;
   EngineMetrics metrics(&engine);
   EngineSnapshot snapshot;
   snapshot.queues[1] = {.depth_items = 7, .capacity_items = 1024, .oldest_age = std::chrono::milliseconds(1500)};
   snapshot.lanes = {{.device = "cpu"},
-                    {.device = "cpu", .running_for = std::chrono::seconds(2), .batches_in_flight = 2}};
+                    {.device = "cpu",
+                     .busy = {std::chrono::milliseconds(500), std::chrono::milliseconds(2500)},
+                     .idle = {std::chrono::milliseconds(0), std::chrono::milliseconds(1500)},
+                     .running_for = std::chrono::seconds(2),
+                     .batches_in_flight = 2}};
   snapshot.requests_in_flight = 3;
   snapshot.items_in_flight = 9;
   snapshot.items_capacity = 16384;
@@ -80,6 +112,11 @@ TEST_CASE("the engine's gauges are read from its snapshot at the moment of the s
   REQUIRE(scrape["tributary_lane_info{lane=\"0\",device=\"cpu\"}"] == 1);
   REQUIRE(scrape["tributary_lane_running_seconds{lane=\"1\"}"] == Approx(2));
   REQUIRE(scrape["tributary_lane_batches_in_flight{lane=\"1\"}"] == 2);
+  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"1\",modality=\"text\"}"] == Approx(0.5));
+  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"1\",modality=\"image\"}"] == Approx(2.5));
+  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"0\",modality=\"image\"}"] == 0);
+  REQUIRE(scrape["tributary_lane_idle_seconds_total{lane=\"1\",cause=\"preparing\"}"] == Approx(1.5));
+  REQUIRE(scrape.count("tributary_lane_idle_seconds_total{") == 2 * kIdleCauseCount);
   REQUIRE(scrape["tributary_admission_requests_in_flight"] == 3);
   REQUIRE(scrape["tributary_admission_items_in_flight"] == 9);
   REQUIRE(scrape["tributary_admission_items_capacity"] == 16384);
@@ -100,7 +137,7 @@ TEST_CASE("each model is described by an info series and its size") {
   FakeEngine engine;
   const Scrape scrape{EngineMetrics(&engine)};
   REQUIRE(scrape["tributary_model_info{model=\"fake\",revision=\"f0\",default=\"true\",modalities=\"text+image+pair\","
-                 "dimensions=\"4\",compute_type=\"fp32\",fusion=\"weighted_mean\"}"] == 1);
+                 "dimensions=\"4\",compute_type=\"fp32\",image_compute_type=\"bf16\",fusion=\"weighted_mean\"}"] == 1);
   REQUIRE(scrape.count("tributary_model_info{") == 2);
   REQUIRE(scrape["tributary_model_parameters{model=\"second\"}"] == 10);
   REQUIRE(scrape["tributary_model_parameter_bytes{model=\"second\"}"] == 40);

@@ -17,7 +17,7 @@ EngineSnapshot Healthy() {
   return snapshot;
 }
 
-TEST_CASE("an engine is stuck when a batch runs or an item waits beyond its limit, and the reason names both numbers") {
+TEST_CASE("an engine is stuck when a batch runs beyond its limit, or an item waits beyond it and no batch is done") {
   const HealthOptions options{.max_batch_time = seconds(30), .max_queue_age = seconds(120)};
   EngineSnapshot snapshot = Healthy();
   CHECK(StuckReason(snapshot, options).empty());
@@ -25,9 +25,23 @@ TEST_CASE("an engine is stuck when a batch runs or an item waits beyond its limi
   snapshot.queues[1].oldest_age = seconds(120);
   CHECK(StuckReason(snapshot, options).empty());
   snapshot.queues[1].oldest_age = seconds(121);
-  CHECK(StuckReason(snapshot, options) == "the oldest waiting image item is 121 s old, the limit is 120 s");
+  // Overload: items are old, and batch after batch is done.
+  snapshot.lanes[0].since_batch = seconds(500);
+  snapshot.lanes[1].since_batch = seconds(1);
+  CHECK(StuckReason(snapshot, options).empty());
+  snapshot.lanes[1].since_batch = seconds(122);
+  CHECK(StuckReason(snapshot, options) ==
+        "the oldest waiting image item is 121 s old and no batch was done for 122 s, the limit is 120 s");
   snapshot.lanes[1].running_for = seconds(31);
   CHECK(StuckReason(snapshot, options) == "lane 1 (cpu) has been executing one batch for 31 s, the limit is 30 s");
+}
+
+TEST_CASE("a lane whose batches all fail is stuck, one that fails now and then is not") {
+  EngineSnapshot snapshot = Healthy();
+  snapshot.lanes[1].consecutive_failed_batches = 15;
+  CHECK(StuckReason(snapshot, {}).empty());
+  snapshot.lanes[1].consecutive_failed_batches = 16;
+  CHECK(StuckReason(snapshot, {}) == "the last 16 batches of lane 1 (cpu) have all failed");
 }
 
 TEST_CASE("the watchdog reports each change once, and the way back") {

@@ -12,7 +12,6 @@ using std::chrono::milliseconds;
 
 TEST_CASE("every event series is there from the start, at 0") {
   PrometheusObserver observer;
-  observer.ShowLanes(2);
   const Scrape scrape(observer);
   for (const auto& [name, value] : scrape.series) {
     CAPTURE(name);
@@ -23,8 +22,6 @@ TEST_CASE("every event series is there from the start, at 0") {
   REQUIRE(scrape.count("tributary_schedule_dropped_items_total{") == kModalityCount * kDropReasonCount);
   REQUIRE(scrape.count("tributary_pipeline_items_total{") == kModalityCount * 17);
   REQUIRE(scrape.count("tributary_lane_batches_total{") == kModalityCount * 17);
-  REQUIRE(scrape.count("tributary_lane_busy_seconds_total{") == 2 * kModalityCount);
-  REQUIRE(scrape.count("tributary_lane_idle_seconds_total{") == 2 * kIdleCauseCount);
   REQUIRE(scrape.count("tributary_pipeline_stage_seconds_count{") == kModalityCount * 6);
   REQUIRE(scrape.count("tributary_rpc_finished_total{") == kRpcMethodCount * 17);
   REQUIRE(scrape.count("tributary_rpc_duration_seconds_count{") == kRpcMethodCount * 2);
@@ -32,11 +29,9 @@ TEST_CASE("every event series is there from the start, at 0") {
 
 TEST_CASE("no event adds a series: label sets are bounded") {
   PrometheusObserver observer;
-  observer.ShowLanes(1);
   const size_t before = Scrape(observer).series.size();
   observer.OnBatch({.lane = 0, .items = 1, .status = absl::Status(static_cast<absl::StatusCode>(99), "odd")});
   observer.OnBatch({.lane = 5000, .status = {}});
-  observer.OnLaneIdle(5000, IdleCause::kNoWork, milliseconds(1));
   observer.OnItem({.code = static_cast<absl::StatusCode>(99), .times = {}});
   observer.OnRpcFinished(RpcMethod::kGetModel, static_cast<absl::StatusCode>(-3), milliseconds(1));
   const Scrape scrape(observer);
@@ -58,9 +53,8 @@ TEST_CASE("calls at the door are counted by kind, refusals by reason") {
   REQUIRE(scrape["tributary_admission_rejected_total{kind=\"text\",reason=\"modality_items\"}"] == 0);
 }
 
-TEST_CASE("a batch is counted by size, units, lane time and code") {
+TEST_CASE("a batch is counted by size, units and code") {
   PrometheusObserver observer;
-  observer.ShowLanes(2);
   observer.OnBatch({.lane = 1,
                     .modality = Modality::kText,
                     .items = 5,
@@ -76,13 +70,10 @@ TEST_CASE("a batch is counted by size, units, lane time and code") {
   REQUIRE(scrape["tributary_schedule_batch_units_sum{modality=\"text\"}"] == 100);
   REQUIRE(scrape["tributary_lane_useful_units_total{modality=\"text\"}"] == 100);
   REQUIRE(scrape["tributary_lane_computed_units_total{modality=\"text\"}"] == 128);
-  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"1\",modality=\"text\"}"] == Approx(0.25));
-  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"0\",modality=\"text\"}"] == 0);
 }
 
-TEST_CASE("a failed batch costs lane time and does not count as useful work") {
+TEST_CASE("a failed batch does not count as useful work") {
   PrometheusObserver observer;
-  observer.ShowLanes(1);
   observer.OnBatch({.lane = 0,
                     .modality = Modality::kImage,
                     .items = 1,
@@ -93,17 +84,13 @@ TEST_CASE("a failed batch costs lane time and does not count as useful work") {
   const Scrape scrape(observer);
   REQUIRE(scrape["tributary_lane_batches_total{modality=\"image\",code=\"INTERNAL\"}"] == 1);
   REQUIRE(scrape["tributary_lane_useful_units_total{modality=\"image\"}"] == 0);
-  REQUIRE(scrape["tributary_lane_busy_seconds_total{lane=\"0\",modality=\"image\"}"] == Approx(0.01));
 }
 
-TEST_CASE("idle time, drops and bad vectors are counted by cause, reason and modality") {
+TEST_CASE("drops and bad vectors are counted by reason and modality") {
   PrometheusObserver observer;
-  observer.ShowLanes(1);
-  observer.OnLaneIdle(0, IdleCause::kPreparing, milliseconds(1500));
   observer.OnDropped(Modality::kText, DropReason::kTooLate);
   observer.OnBadVector(Modality::kFusion);
   const Scrape scrape(observer);
-  REQUIRE(scrape["tributary_lane_idle_seconds_total{lane=\"0\",cause=\"preparing\"}"] == Approx(1.5));
   REQUIRE(scrape["tributary_schedule_dropped_items_total{modality=\"text\",reason=\"too_late\"}"] == 1);
   REQUIRE(scrape["tributary_lane_bad_vectors_total{modality=\"fusion\"}"] == 1);
 }

@@ -84,6 +84,10 @@ TEST_CASE("what is wrong in the file is named with file, line and key") {
   CHECK(ErrorOf("lanes:\n  cpu_affinity: [0, x]\n") ==
         "FILE:2: lanes.cpu_affinity: expected integers, each 0..1023, found '0,x'");
   CHECK(ErrorOf("cache_folder: a\n\ncache_folder: b\n") == "FILE:3: cache_folder: the key is repeated");
+  CHECK(ErrorOf("server: {listen: a}\nserver.listen: b\n") == "FILE:2: server.listen: the key is repeated");
+  CHECK(ErrorOf("server.listen: b\nserver:\n  listen: a\n") == "FILE:3: server.listen: the key is repeated");
+  CHECK(ErrorOf("models:\n  - {text.folder: a, text: {folder: b}}\n") ==
+        "FILE:2: models[0].text.folder: the key is repeated");
   CHECK(ErrorOf("models:\n  - name: m\n    text:\n      folders: x\n") ==
         "FILE:4: models[0].text.folders: unknown key");
   CHECK(ErrorOf("models:\n  name: m\n") == "FILE:1: models: expected a list of models");

@@ -1,5 +1,11 @@
 #include "server/wire_convert.h"
 
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/grpc_status.h"
 #include "server/wire_message.h"
 #include "tests/support/catch.h"
@@ -56,10 +62,11 @@ TEST_CASE("either part of a pair may be missing, but not both, and an input with
   message.add_pairs()->mutable_image();
   const auto call = Convert(message);
   REQUIRE(call.ok());
-  REQUIRE(call->request.inputs.size() == 2);
+  REQUIRE(call->request.inputs.size() == 5);
   CHECK(call->request.inputs[0].text.has_value());
   CHECK_FALSE(call->request.inputs[0].image.has_value());
-  CHECK_FALSE(call->request.inputs[1].text.has_value());
+  CHECK_FALSE(call->request.inputs[2].text.has_value());
+  CHECK(call->request.inputs[2].image.has_value());
   REQUIRE(call->errors.size() == 3);
   CHECK(call->errors[0].index == 1);
   CHECK(call->errors[1].index == 3);
@@ -67,12 +74,14 @@ TEST_CASE("either part of a pair may be missing, but not both, and an input with
   CHECK(call->errors[0].status.message() == "the pair has neither text nor image");
 }
 
-TEST_CASE("results and input errors come back in the order of the inputs") {
-  EmbedResponse response{.model = "m", .model_revision = "r", .results = std::vector<EmbedResult>(2)};
+TEST_CASE("results come back in the order of the inputs, malformed ones with what was wrong with them") {
+  EmbedResponse response{.model = "m", .model_revision = "r", .results = std::vector<EmbedResult>(4)};
   response.results[0].text = {1, 2};
-  response.results[1].text = {3, 4};
+  response.results[1].status = absl::InvalidArgumentError("empty");
+  response.results[2].text = {3, 4};
+  PutErrors({{1, absl::InvalidArgumentError("bad")}, {3, absl::InvalidArgumentError("worse")}}, &response);
   v1::EmbedResponse out;
-  ToWire(response, {{1, absl::InvalidArgumentError("bad")}, {3, absl::InvalidArgumentError("worse")}}, false, &out);
+  ToWire(response, false, &out);
   REQUIRE(out.results_size() == 4);
   CHECK(out.results(0).embeddings().text().float32(0) == 1);
   CHECK(out.results(1).error().message() == "bad");
@@ -166,11 +175,11 @@ TEST_CASE("no result is larger on the wire than the bound the answer limit is ju
   for (const bool float16 : {false, true}) {
     EmbedResponse response{.model = "m", .model_revision = "r", .results = {full, failed}};
     v1::EmbedResponse out;
-    ToWire(response, {}, float16, &out);
+    ToWire(response, float16, &out);
     CHECK(out.ByteSizeLong() <= 32 + 2 * MaxResultBytes(model, RequestKind::kPair, float16));
     v1::EmbedResponse errors_only;
     response.results = {failed, failed};
-    ToWire(response, {}, float16, &errors_only);
+    ToWire(response, float16, &errors_only);
     CHECK(errors_only.ByteSizeLong() <= 32 + 2 * MaxResultBytes(tiny, RequestKind::kText, float16));
   }
 }
@@ -194,6 +203,74 @@ TEST_CASE("codes outside the contract become INTERNAL, the others keep their num
   CHECK(ToGrpcStatus(absl::DeadlineExceededError("x")).error_code() == grpc::StatusCode::DEADLINE_EXCEEDED);
   CHECK(ToGrpcStatus(absl::NotFoundError("x")).error_code() == grpc::StatusCode::NOT_FOUND);
   CHECK(ToGrpcStatus(absl::CancelledError("x")).error_code() == grpc::StatusCode::CANCELLED);
+}
+
+// How far resident memory rises while `work` runs, in bytes.
+template <typename Work>
+size_t MemoryRise(const Work& work) {
+  auto read = [](const std::string& key) {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.rfind(key, 0) == 0) return std::stoul(line.substr(key.size())) * 1024;
+    }
+    return 0UL;
+  };
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
+  const size_t before = read("VmRSS:");
+  work();
+  const size_t peak = read("VmHWM:");
+  return peak > before ? peak - before : 0;
+}
+
+TEST_CASE("a flood of tiny fields, wherever it stands, is refused with the limit's name and without building it") {
+  constexpr size_t kFloodBytes = size_t{16} << 20;
+  auto flood = [](const std::string& field) {
+    std::string bytes;
+    while (bytes.size() < kFloodBytes) bytes += field;
+    return bytes;
+  };
+  const std::string alternating = flood({"\x0A\x00\x12\x00", 4});  // text, token_ids, text, ...
+  std::string inside;
+  {
+    google::protobuf::io::StringOutputStream stream(&inside);
+    google::protobuf::io::CodedOutputStream out(&stream);
+    out.WriteTag(0x0A);
+    out.WriteVarint32(static_cast<uint32_t>(alternating.size()));
+    out.WriteString(alternating);
+  }
+  const std::map<std::string, std::string> floods = {{"empty inputs", flood({"\x0A\x00", 2})},
+                                                     {"unknown numbers", flood({"\x78\x00", 2})},
+                                                     {"unknown groups", flood("\x7B\x7C")},
+                                                     {"groups for a known field", flood("\x0B\x0C")},
+                                                     {"within one input", inside}};
+  for (const auto& [name, bytes] : floods) {
+    INFO(name);
+    const grpc::Slice slice(bytes);
+    grpc::ByteBuffer buffer(&slice, 1);
+    absl::Status status;
+    const size_t rise =
+        MemoryRise([&] { status = ParseMessage<v1::EmbedTextRequest>(&buffer, /*max_inputs=*/1024).status(); });
+    CHECK(status.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(status.message() ==
+          "the tributary.v1.EmbedTextRequest has more than 16400 fields, enough for the limit of 1024 inputs "
+          "(admission.max_inputs_per_call)");
+    CHECK(rise < (size_t{64} << 20));
+  }
+}
+
+TEST_CASE("token ids that stand one by one instead of packed are read, however many") {
+  constexpr size_t kIds = 50000;
+  v1::EmbedTextRequest message;
+  std::string ids;
+  for (size_t i = 0; i < kIds; ++i) ids += "\x08\x07";
+  message.add_texts()->mutable_token_ids();
+  auto* unknown = message.mutable_texts(0)->GetReflection()->MutableUnknownFields(message.mutable_texts(0));
+  unknown->AddLengthDelimited(2, ids);
+  const grpc::Slice slice(message.SerializeAsString());
+  grpc::ByteBuffer buffer(&slice, 1);
+  const auto parsed = ParseMessage<v1::EmbedTextRequest>(&buffer, /*max_inputs=*/1);
+  REQUIRE(parsed.ok());
+  CHECK((*parsed)->texts(0).token_ids().ids_size() == kIds);
 }
 
 TEST_CASE("a message survives serialising and parsing over many slices") {

@@ -103,6 +103,7 @@ class FakeEngine final : public Engine {
                    .normalised_by_default = true,
                    .fusion = "weighted_mean",
                    .compute_type = "fp32",
+                   .image_compute_type = "bf16",
                    .parameter_count = 10,
                    .parameter_bytes = 40};
     ModelInfo second = info;

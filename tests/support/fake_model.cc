@@ -337,9 +337,7 @@ ServedModel MakeFakeModel(const FakeModelOptions& options, std::shared_ptr<FakeC
 FakeParts MakeFakePipelineParts(const Clock* clock, const FakeModelOptions& options, size_t lane_count) {
   FakeParts fakes;
   fakes.control = std::make_shared<FakeControl>();
-  FakeModelOptions first = options;
-  first.info.is_default = true;
-  fakes.parts.models.push_back(MakeFakeModel(first, fakes.control));
+  fakes.parts.models.push_back(MakeFakeModel(options, fakes.control));
   fakes.parts.device = CreateCpuDevice({}, clock);
   fakes.parts.lane_count = lane_count;
   return fakes;

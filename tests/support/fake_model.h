@@ -63,7 +63,8 @@ struct FakeModelOptions {
                     .image_height = 4,
                     .normalised_by_default = true,
                     .fusion = "weighted_mean",
-                    .compute_type = "fp32"};
+                    .compute_type = "fp32",
+                    .image_compute_type = "fp32"};
   std::array<uint64_t, kModalityCount> max_batch_units = {512, 256, 64};  // tokens, pixels (16 an image), pairs
   size_t max_batch_items = 64;
   // Execution spins this long (steady clock); tests that need order use FakeControl instead.

@@ -38,15 +38,8 @@ class PuppetExecutor final : public BatchExecutor {
   Batch Finish(size_t lane, Duration device_time, absl::Status status = absl::OkStatus()) {
     Batch batch = std::move(lanes_[lane].front());
     lanes_[lane].pop_front();
-    BatchOutcome outcome;
-    outcome.lane = lane;
-    outcome.sequence = batch.sequence;
-    outcome.modality = batch.modality;
-    outcome.encoder = batch.encoder;
-    outcome.items = batch.items.size();
-    outcome.useful_units = batch.useful_units;
+    BatchOutcome outcome = OutcomeOf(batch, lane);
     outcome.computed_units = batch.useful_units;
-    outcome.predicted_time = batch.predicted_time;
     outcome.device_time = device_time;
     outcome.status = status;
     for (const WorkItemPtr& item : batch.items) {

@@ -49,15 +49,23 @@ struct Scrape {
   }
 };
 
-// The whole answer of GET `path` from 127.0.0.1, headers included; empty when nobody listens.
-inline std::string HttpGet(int port, const std::string& path) {
+// A connection to a port of 127.0.0.1; -1 when nobody listens. The caller closes it.
+inline int ConnectTo(int port) {
   const int connection = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return connection;
+  close(connection);
+  return -1;
+}
+
+// The whole answer of GET `path` from 127.0.0.1, headers included; empty when nobody listens.
+inline std::string HttpGet(int port, const std::string& path) {
+  const int connection = ConnectTo(port);
   std::string answer;
-  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+  if (connection >= 0) {
     const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
     std::array<char, 4096> buffer{};
     if (send(connection, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size())) {
@@ -65,8 +73,8 @@ inline std::string HttpGet(int port, const std::string& path) {
         answer.append(buffer.data(), static_cast<size_t>(got));
       }
     }
+    close(connection);
   }
-  close(connection);
   return answer;
 }
 

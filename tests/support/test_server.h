@@ -6,16 +6,19 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/api/engine.h"
+#include "server/answer_budget.h"
 #include "server/call_tracker.h"
 #include "server/embed_service.h"
 #include "server/error_log.h"
 #include "server/grpc_server.h"
 #include "server/rpc_observer.h"
+#include "tests/support/thread_name.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
 namespace tributary {
@@ -54,12 +57,15 @@ struct TestServer {
                [this](const std::string& line) {
                  std::lock_guard lock(log_mutex);
                  log.push_back(line);
+                 log_threads.insert(CurrentThreadName());
                }),
+        answers(options.max_unsent_answer_bytes),
         service({.engine = engine,
                  .clock = &clock,
                  .observer = &observer,
                  .errors = &errors,
                  .calls = &calls,
+                 .answers = &answers,
                  .limits = limits,
                  .models = {}}) {
     options.listen = "127.0.0.1:0";
@@ -80,13 +86,19 @@ struct TestServer {
     std::lock_guard lock(log_mutex);
     return log;
   }
+  std::set<std::string> LogThreads() {
+    std::lock_guard lock(log_mutex);
+    return log_threads;
+  }
 
   SteadyClock clock;
   CountingRpcObserver observer;
   std::mutex log_mutex;
   std::vector<std::string> log;
+  std::set<std::string> log_threads;  // that wrote it: answers with faults are logged where they are made
   ErrorLog errors;
   CallTracker calls;
+  AnswerBudget answers;
   EmbedService service;
   std::unique_ptr<GrpcServer> server;
 };

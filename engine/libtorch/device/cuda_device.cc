@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -31,22 +32,17 @@ class EventPool {
   ~EventPool() {
     for (cudaEvent_t event : free_) cudaEventDestroy(event);
   }
-  absl::StatusOr<cudaEvent_t> Take() {
+  cudaError_t Take(cudaEvent_t* event) {
     {
       std::lock_guard lock(mutex_);
       if (!free_.empty()) {
-        cudaEvent_t event = free_.back();
+        *event = free_.back();
         free_.pop_back();
-        return event;
+        return cudaSuccess;
       }
     }
-    cudaEvent_t event = nullptr;
     // Blocking: the reaper sleeps instead of spinning on a core that preparation could use.
-    if (absl::Status s = FromCuda(cudaEventCreateWithFlags(&event, cudaEventBlockingSync), "cudaEventCreate");
-        !s.ok()) {
-      return s;
-    }
-    return event;
+    return cudaEventCreateWithFlags(event, cudaEventBlockingSync);
   }
   void Give(cudaEvent_t event) {
     std::lock_guard lock(mutex_);
@@ -108,11 +104,13 @@ class CudaStream final : public DeviceStream {
   }
 
   absl::Status CopyIn(std::byte* device, const std::byte* pinned, size_t bytes) override {
-    return Note(FromCuda(cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, stream_.stream()), "copy in"));
+    return Note(OnDevice(
+        "copy in", [&] { return cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, stream_.stream()); }));
   }
 
   absl::Status CopyOut(std::byte* pinned, const std::byte* device, size_t bytes) override {
-    return Note(FromCuda(cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, stream_.stream()), "copy out"));
+    return Note(OnDevice(
+        "copy out", [&] { return cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, stream_.stream()); }));
   }
 
   absl::Status Launch(absl::AnyInvocable<absl::Status() &&> work) override {
@@ -128,12 +126,10 @@ class CudaStream final : public DeviceStream {
   absl::Status Record(EventCallback callback) override {
     absl::Status status = std::exchange(first_error_, absl::OkStatus());
     cudaEvent_t event = nullptr;
-    if (auto taken = events_.Take(); !taken.ok()) {
-      status.Update(taken.status());
-    } else {
-      event = *taken;
-      status.Update(FromCuda(cudaEventRecord(event, stream_.stream()), "cudaEventRecord"));
-    }
+    status.Update(OnDevice("event", [&] {
+      const cudaError_t taken = events_.Take(&event);
+      return taken == cudaSuccess ? cudaEventRecord(event, stream_.stream()) : taken;
+    }));
     {
       std::lock_guard lock(mutex_);
       queue_.push_back({event, std::move(status), std::move(callback)});
@@ -149,13 +145,25 @@ class CudaStream final : public DeviceStream {
     EventCallback callback;
   };
 
+  // `call` with the stream's device as the calling thread's current one, which is device 0 on a fresh thread: an event
+  // belongs to the device it was made on, and is refused by the streams of others.
+  template <class Call>
+  absl::Status OnDevice(const char* what, Call call) const {
+    try {
+      const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
+      return FromCuda(call(), what);
+    } catch (const std::exception& error) {
+      return absl::InternalError(absl::StrCat(what, ": ", error.what()));
+    }
+  }
+
   absl::Status Note(absl::Status status) {
     first_error_.Update(status);
     return status;
   }
 
   void Reap() {
-    c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
+    static_cast<void>(cudaSetDevice(device_));  // where it fails, so do the events
     while (true) {
       Mark mark{};
       {

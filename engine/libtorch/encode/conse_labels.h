@@ -28,9 +28,9 @@ using EmbedSentences =
 
 // From the cache file in `cache_folder` named after a hash of the sentences and `encoder_key`, or, where there is none
 // or it is damaged, by `embed`, and then written there for the next start. `encoder_key`: everything else the vectors
-// depend on (revision of the text weights, compute type). An empty folder, or one that cannot be written: no cache, no
-// error. Errors: what `embed` returns; INTERNAL when its vectors are not one a sentence, finite, not zero, of one
-// length.
+// depend on (text weights and their configuration, compute type, what the tokeniser makes of the sentences). An empty
+// folder, or one that cannot be written: no cache, no error. Errors: what `embed` returns; INTERNAL when its vectors
+// are not one a sentence, finite, not zero, of one length.
 absl::StatusOr<LabelVectors> LoadOrComputeLabelVectors(const std::vector<std::string>& sentences,
                                                        const std::string& encoder_key, const std::string& cache_folder,
                                                        const EmbedSentences& embed);

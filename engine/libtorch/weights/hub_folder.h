@@ -36,9 +36,10 @@ struct TextModelFolder {
   std::string default_prompt;                    // a name of `prompts`; empty: none
 };
 
-// Reads modules.json, the modules' config.json, sentence_bert_config.json and config_sentence_transformers.json; as
-// sentence-transformers does, a folder without modules.json is a transformer with mean pooling and no normalising.
-// Errors: NOT_FOUND / INVALID_ARGUMENT naming the file and the key; a model that would be run differently from its
+// Reads modules.json, the modules' config.json, sentence_bert_config.json and config_sentence_transformers.json
+// (the tokenizer's files are read by prepare/text). As sentence-transformers does, a folder without modules.json is a
+// transformer with mean pooling and no normalising. Errors: NOT_FOUND / INVALID_ARGUMENT naming the file and the key; a
+// model that would be run differently from its
 //   reference (a module we do not have, another order, a prompt that the pooling leaves out) is an error, never
 //   ignored.
 absl::StatusOr<TextModelFolder> ReadTextModelFolder(const std::string& folder);

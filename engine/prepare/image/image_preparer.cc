@@ -1,7 +1,6 @@
 #include "engine/prepare/image/image_preparer.h"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/mutex.h"
 #include "engine/prepare/image/bicubic_resize.h"
 #include "engine/prepare/image/image_format.h"
 #include "engine/prepare/image/orientation.h"
@@ -46,7 +46,7 @@ Square CenterCrop(const ImagePreprocessing& preprocessing, uint32_t width, uint3
 class CenterCropPreparer final : public ImagePreparer {
  public:
   CenterCropPreparer(const ImagePreprocessing& preprocessing, const InputLimits& limits)
-      : preprocessing_(preprocessing), max_bytes_(limits.max_image_bytes), max_pixels_(limits.max_image_pixels) {}
+      : preprocessing_(preprocessing), max_pixels_(limits.max_image_pixels) {}
 
   absl::StatusOr<PixelBlock> Prepare(const ImageInput& input) const override {
     std::unique_ptr<Workspace> workspace = Take();
@@ -86,7 +86,6 @@ class CenterCropPreparer final : public ImagePreparer {
   }
 
   absl::StatusOr<RgbImage> OpenRaw(const ImageInput::RawRgb& raw) const {
-    if (auto status = CheckBytes(raw.bytes.size()); !status.ok()) return status;
     if (auto status = CheckPixels(raw.width, raw.height, max_pixels_); !status.ok()) return status;
     const uint64_t expected = uint64_t{raw.width} * raw.height * 3;
     if (raw.bytes.size() != expected) {
@@ -99,7 +98,6 @@ class CenterCropPreparer final : public ImagePreparer {
 
   absl::StatusOr<RgbImage> Decode(std::string_view encoded, Workspace& workspace) const {
     if (encoded.empty()) return absl::InvalidArgumentError("image is empty (0 bytes)");
-    if (auto status = CheckBytes(encoded.size()); !status.ok()) return status;
     const auto bytes = AsBytes(encoded);
     switch (SniffFormat(bytes)) {
       case ImageFormat::kJpeg:
@@ -117,14 +115,9 @@ class CenterCropPreparer final : public ImagePreparer {
                                                    absl::BytesToHexString({start.data(), start.size()}), " (hex)"));
   }
 
-  absl::Status CheckBytes(size_t bytes) const {
-    if (bytes <= max_bytes_) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("image has ", bytes, " bytes, the limit is ", max_bytes_));
-  }
-
-  std::unique_ptr<Workspace> Take() const {
+  std::unique_ptr<Workspace> Take() const TRIBUTARY_EXCLUDES(mutex_) {
     {
-      const std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (!idle_.empty()) {
         auto workspace = std::move(idle_.back());
         idle_.pop_back();
@@ -134,19 +127,19 @@ class CenterCropPreparer final : public ImagePreparer {
     return std::make_unique<Workspace>();
   }
 
-  void GiveBack(std::unique_ptr<Workspace> workspace) const {
+  void GiveBack(std::unique_ptr<Workspace> workspace) const TRIBUTARY_EXCLUDES(mutex_) {
     workspace->decoded.ShrinkTo(kKeptBytes);
     workspace->upright.ShrinkTo(kKeptBytes);
     workspace->resizer.ShrinkTo(kKeptBytes);
-    const std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     idle_.push_back(std::move(workspace));
   }
 
   const ImagePreprocessing preprocessing_;
-  const size_t max_bytes_;
   const uint64_t max_pixels_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Workspace>> idle_;  // as many as threads were ever at work together
+  mutable Mutex mutex_;
+  // As many as threads were ever at work together.
+  mutable std::vector<std::unique_ptr<Workspace>> idle_ TRIBUTARY_GUARDED_BY(mutex_);
 };
 
 }  // namespace

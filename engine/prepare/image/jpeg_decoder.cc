@@ -10,6 +10,11 @@ namespace {
 
 constexpr std::string_view kEndOfImage = "\xFF\xD9";
 constexpr std::string_view kStartOfScan = "\xFF\xDA";
+constexpr uint8_t kScanMarker = 0xDA;
+constexpr uint8_t kEndMarker = 0xD9;
+
+// Progressive encoders write about ten. Every scan is a pass over the whole picture, and a few bytes can ask for one.
+constexpr size_t kMaxScans = 100;
 
 std::string_view AsText(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -20,7 +25,6 @@ OrientationSources FindMetadata(std::span<const uint8_t> bytes) {
   constexpr std::string_view kExif("Exif\0\0", 6);
   constexpr std::string_view kXmp("http://ns.adobe.com/xap/1.0/\0", 29);
   constexpr uint8_t kApp1 = 0xE1;
-  constexpr uint8_t kScan = 0xDA;
   OrientationSources found;
   size_t at = 2;
   while (at + 4 <= bytes.size()) {
@@ -30,7 +34,7 @@ OrientationSources FindMetadata(std::span<const uint8_t> bytes) {
       ++at;
       continue;
     }
-    if (marker == kScan) break;
+    if (marker == kScanMarker) break;
     const size_t length = size_t{bytes[at + 2]} << 8 | bytes[at + 3];
     if (length < 2 || length > bytes.size() - at - 2) break;
     const auto body = bytes.subspan(at + 4, length - 2);
@@ -39,6 +43,26 @@ OrientationSources FindMetadata(std::span<const uint8_t> bytes) {
     at += 2 + length;
   }
   return found;
+}
+
+// Scans up to the end of the picture, found as the decoder finds them: a segment is skipped by its length, what lies
+// between segments (a scan's data, in which FF is followed by 0 or a restart marker) up to the next marker.
+size_t CountScans(std::span<const uint8_t> bytes) {
+  size_t scans = 0;
+  const std::string_view text = AsText(bytes);
+  for (size_t at = text.find('\xFF', 2); at != std::string_view::npos && at + 4 <= bytes.size();
+       at = text.find('\xFF', at)) {
+    const uint8_t marker = bytes[at + 1];
+    if (marker == kEndMarker) break;
+    const bool restart = marker >= 0xD0 && marker <= 0xD7;
+    if (marker == 0xFF || marker == 0 || marker == 1 || restart) {  // fill byte, a byte of data, markers without length
+      at += marker == 0xFF ? 1 : 2;
+      continue;
+    }
+    if (marker == kScanMarker) ++scans;
+    at += 2 + (size_t{bytes[at + 2]} << 8 | bytes[at + 3]);
+  }
+  return scans;
 }
 
 // Whether the data that made the library warn stops before its end marker. Other warnings are oddities that it, like
@@ -96,11 +120,15 @@ absl::StatusOr<RgbImage> JpegDecoder::DecodeWithHandle(std::span<const uint8_t> 
     return status;
   }
 
+  if (const size_t scans = CountScans(bytes); scans > kMaxScans) {
+    return BrokenImage("JPEG", "it has " + std::to_string(scans) + " scans, the limit is " + std::to_string(kMaxScans));
+  }
+
   const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
   const size_t count = static_cast<size_t>(width) * static_cast<size_t>(height);
   uint8_t* rgb = pixels.Reserve(count * (cmyk ? 4 : 3) + kPixelTailBytes).data();
   // Without TJFLAG_FASTDCT and TJFLAG_FASTUPSAMPLE: the integer DCT and smooth upsampling that Pillow uses.
-  // TJFLAG_LIMITSCANS: a small file must not ask for thousands of passes over a large picture.
+  // TJFLAG_LIMITSCANS: the library's own count ends at 500, should it read a broken file otherwise than CountScans.
   if (tjDecompress2(handle, bytes.data(), bytes.size(), rgb, width, 0, height, cmyk ? TJPF_CMYK : TJPF_RGB,
                     TJFLAG_LIMITSCANS) != 0) {
     const std::string_view error = tjGetErrorStr2(handle);

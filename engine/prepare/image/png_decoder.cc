@@ -9,8 +9,9 @@
 namespace tributary {
 namespace {
 
-// Beyond this a chunk of metadata (a colour profile, a comment) is refused; real ones have a few MB at most.
-constexpr size_t kMaxChunkBytes = size_t{64} << 20;
+// The library keeps metadata (a colour profile, comments), inflated, while it decodes. Profiles have 3 MB at most,
+// Pillow takes 1 MiB of text; beyond this the picture is refused.
+constexpr size_t kMaxMetadataBytes = size_t{4} << 20;
 
 struct FreeContext {
   void operator()(spng_ctx* context) const { spng_ctx_free(context); }
@@ -65,7 +66,7 @@ absl::StatusOr<RgbImage> DecodePng(std::span<const uint8_t> bytes, uint64_t max_
   if (context == nullptr) return absl::ResourceExhaustedError("no memory for a PNG decoder");
   spng_ihdr header{};
   int error = spng_set_png_buffer(context.get(), bytes.data(), bytes.size());
-  if (error == 0) error = spng_set_chunk_limits(context.get(), kMaxChunkBytes, kMaxChunkBytes);
+  if (error == 0) error = spng_set_chunk_limits(context.get(), kMaxMetadataBytes, kMaxMetadataBytes);
   // A wrong checksum on metadata is no reason to lose the picture.
   if (error == 0) error = spng_set_crc_action(context.get(), SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
   if (error == 0) error = spng_get_ihdr(context.get(), &header);

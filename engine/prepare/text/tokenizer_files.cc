@@ -205,6 +205,19 @@ size_t VocabularySize(const WordPieceModel& model, const json& config) {
   return static_cast<size_t>(rows);
 }
 
+// A token may be listed twice, as one in two roles is; but not with two ids.
+void MergeAddedTokens(WordPieceModel& model) {
+  auto& added = model.added;
+  std::sort(added.begin(), added.end());
+  added.erase(std::unique(added.begin(), added.end()), added.end());
+  const auto twice = std::adjacent_find(added.begin(), added.end(),
+                                        [](const auto& one, const auto& next) { return one.first == next.first; });
+  if (twice != added.end()) {
+    throw Unsupported{
+        absl::StrCat("added token '", twice->first, "' has two ids, ", twice->second, " and ", (twice + 1)->second)};
+  }
+}
+
 TokenizerFiles Read(const std::string& folder) {
   const json config = ReadJson(folder, "config.json");
   const json tokenizer_config = ReadJson(folder, "tokenizer_config.json");
@@ -215,6 +228,7 @@ TokenizerFiles Read(const std::string& folder) {
   } else {
     files.model = FromVocabularyFile(ReadFile(folder + "/vocab.txt").value_or(""), tokenizer_config);
   }
+  MergeAddedTokens(files.model);
   files.max_tokens = ReadMaxTokens(folder, config, tokenizer_config, files.model.normaliser);
   if (files.max_tokens <= files.model.prefix_ids.size() + files.model.suffix_ids.size()) {
     throw Unsupported{absl::StrCat("a limit of ", files.max_tokens, " tokens leaves no room for text")};

@@ -19,10 +19,8 @@ TEST_CASE("The join answers true for the last part only, in any order and with a
 TEST_CASE("Parts are normalised for fusion, returned as they came, and empty where absent") {
   FusionJoin join(true, false);
   join.Arrive(FusionJoin::kText, absl::OkStatus(), {3, 4});
-  const auto parts = join.NormalisedParts();
-  REQUIRE(parts.ok());
-  CHECK(parts->parts[0] == std::vector<float>{0.6f, 0.8f});
-  CHECK(parts->parts[1].empty());
+  CHECK(*join.NormalisedPart(FusionJoin::kText) == std::vector<float>{0.6f, 0.8f});
+  CHECK(join.NormalisedPart(FusionJoin::kImage)->empty());
   CHECK(join.TakePart(FusionJoin::kText) == std::vector<float>{3, 4});
 }
 
@@ -40,7 +38,7 @@ TEST_CASE("A failed part gives the pair its status, the text's before the image'
 TEST_CASE("A part of length zero cannot be normalised") {
   FusionJoin join(true, false);
   join.Arrive(FusionJoin::kText, absl::OkStatus(), {0, 0});
-  CHECK(join.NormalisedParts().status().code() == absl::StatusCode::kInternal);
+  CHECK(join.NormalisedPart(FusionJoin::kText).status().code() == absl::StatusCode::kInternal);
 }
 
 TEST_CASE("Of two parts that arrive at once exactly one is the last, and it sees both") {
@@ -51,8 +49,9 @@ TEST_CASE("Of two parts that arrive at once exactly one is the last, and it sees
     auto arrive = [&](size_t part) {
       if (!join.Arrive(part, absl::OkStatus(), {1})) return;
       ++last;
-      const auto parts = join.NormalisedParts();
-      if (parts.ok() && parts->parts[0].size() == 1 && parts->parts[1].size() == 1) ++seen;
+      const auto text = join.NormalisedPart(FusionJoin::kText);
+      const auto image = join.NormalisedPart(FusionJoin::kImage);
+      if (text.ok() && text->size() == 1 && image.ok() && image->size() == 1) ++seen;
     };
     std::thread text(arrive, FusionJoin::kText);
     arrive(FusionJoin::kImage);

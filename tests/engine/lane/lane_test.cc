@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <random>
+#include <stdexcept>
 
 #include "engine/api/cancel_token.h"
 #include "engine/lane/lane_set.h"
@@ -28,6 +29,9 @@ struct Fixture {
     lanes->SetListener(&listener);
   }
   void Execute(Batch batch) { lanes->Execute(0, std::move(batch)); }
+  LaneSnapshot Look(IdleCause waiting_for = IdleCause::kNoWork) const {
+    return lanes->Snapshot(waiting_for, clock.Now())[0];
+  }
   // Enqueued whole, then run.
   void RunWhole(size_t batches_before) {
     device.WaitUntilEnqueued((batches_before + 1) * kBatchOperations.size());
@@ -44,6 +48,17 @@ struct Fixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>();
   std::unique_ptr<LaneSet> lanes;
 };
+
+using Busy = std::array<Duration, kModalityCount>;
+using Idle = std::array<Duration, kIdleCauseCount>;
+
+Busy BusyText(Duration busy) { return {busy}; }
+
+Idle Grown(const LaneSnapshot& before, const LaneSnapshot& after) {
+  Idle grown;
+  for (size_t i = 0; i < grown.size(); ++i) grown[i] = after.idle[i] - before.idle[i];
+  return grown;
+}
 
 std::vector<float> Vector(std::string_view text) { return FakeTextVector(text, FakeModelOptions{}.info.dimensions); }
 
@@ -133,6 +148,26 @@ TEST_CASE("A failing batch fails its items and leaves the lane alive") {
   CHECK(f.device.Violations().empty());
 }
 
+TEST_CASE("Batches that fail in a row are counted; one that runs starts anew, one that was dropped says nothing") {
+  const std::string trigger(GENERATE(fake::kStageThrows, fake::kRunFails));
+  CAPTURE(trigger);
+  Fixture f(FakeDevice::Steps::kOwnThread);
+  size_t batches = 0;
+  const auto failed_after = [&](const std::string& text, TimePoint deadline = kNoDeadline) {
+    Batch batch = MakeTextBatch(f.sink, {text}, static_cast<uint32_t>(batches), batches + 1);
+    batch.items[0]->deadline = deadline;
+    f.Execute(std::move(batch));
+    f.listener.WaitFor(++batches);
+    return f.Look().consecutive_failed_batches;
+  };
+  CHECK(failed_after("good") == 0);
+  CHECK(failed_after(trigger) == 1);
+  CHECK(failed_after(trigger) == 2);
+  CHECK(failed_after("expired", f.clock.Now()) == 2);
+  CHECK(failed_after("good") == 0);
+  CHECK(failed_after(trigger) == 1);
+}
+
 TEST_CASE("A copy or launch that fails on the device fails its batch only") {
   const std::string operation = GENERATE("copy_in", "launch", "copy_out", "record");
   CAPTURE(operation);
@@ -156,7 +191,8 @@ TEST_CASE("An operation the stream refuses fails its batch, and the slot is used
 
   f.Execute(MakeTextBatch(f.sink, {"first"}, 0, 1));
   f.listener.WaitFor(1);
-  CHECK(f.sink->At(0).status.code() == absl::StatusCode::kUnavailable);
+  CHECK(f.sink->At(0).status.code() == absl::StatusCode::kInternal);
+  CHECK(std::string(f.sink->At(0).status.message()).find("refuses") != std::string::npos);
   for (uint32_t i = 1; i <= 4; ++i) {
     f.Execute(MakeTextBatch(f.sink, {"text " + std::to_string(i)}, i, i + 1));
     f.listener.WaitFor(i + 1);
@@ -166,7 +202,24 @@ TEST_CASE("An operation the stream refuses fails its batch, and the slot is used
   CHECK(f.device.Violations().empty());
   // Without its last event nothing would tell when the slot is free: the stream was drained and made anew.
   CHECK(f.device.StreamsCreated() == (operation == "record" && skip == 2 ? 2 : 1));
-  CHECK(f.lanes->Snapshot()[0].running_for == Duration{0});
+  CHECK(f.Look().running_for == Duration{0});
+}
+
+TEST_CASE("A sink that throws costs its own item only") {
+  struct ThrowingSink final : ItemSink {
+    void OnItemDone(const WorkItem& /*item*/, absl::Status /*status*/, std::vector<float> /*embedding*/) override {
+      throw std::runtime_error("the sink was told to throw");
+    }
+  };
+  Fixture f(FakeDevice::Steps::kOwnThread);
+  Batch batch = MakeTextBatch(std::make_shared<ThrowingSink>(), {"thrown away"});
+  batch.items.push_back(std::move(MakeTextBatch(f.sink, {"neighbour"}).items[0]));
+  f.Execute(std::move(batch));
+  f.Execute(MakeTextBatch(f.sink, {"next batch"}, 1, 2));
+  f.listener.WaitFor(2);
+
+  CHECK(f.sink->At(0).embedding == Vector("neighbour"));
+  CHECK(f.sink->At(1).embedding == Vector("next batch"));
 }
 
 TEST_CASE("A vector that is not finite is refused for its item only") {
@@ -211,10 +264,8 @@ TEST_CASE("Items cancelled or expired while the batch waited for the lane are dr
   f.RunWhole(0);
 
   CHECK(f.sink->At(0).status.code() == absl::StatusCode::kCancelled);
-  CHECK(f.sink->At(0).dropped == DropReason::kCancelled);
   CHECK(f.sink->At(1).embedding == Vector("lives"));
   CHECK(f.sink->At(2).status.code() == absl::StatusCode::kDeadlineExceeded);
-  CHECK(f.sink->At(2).dropped == DropReason::kExpired);
   CHECK(f.control->BatchSizes(Modality::kText) == std::vector<size_t>{1});
   CHECK(f.listener.Outcomes()[0].useful_units == 5);
   CHECK(f.observer.drops == std::vector<DropReason>{DropReason::kCancelled, DropReason::kExpired});
@@ -253,18 +304,18 @@ TEST_CASE("Busy time runs from the start event to the end event, the running bat
   f.device.Step();  // start
   const TimePoint start = f.clock.Now();
   f.clock.Advance(milliseconds(10));
-  CHECK(f.lanes->Snapshot()[0].running_for == milliseconds(10));
-  CHECK(f.lanes->Snapshot()[0].busy_seconds_total == Approx(0.010));
-  CHECK(f.lanes->Snapshot()[0].batches_in_flight == 1);
+  CHECK(f.Look().running_for == milliseconds(10));
+  CHECK(f.Look().busy == BusyText(milliseconds(10)));
+  CHECK(f.Look().batches_in_flight == 1);
   f.device.Step();  // run
   f.device.Step();  // end
   f.clock.Advance(milliseconds(5));
-  CHECK(f.lanes->Snapshot()[0].running_for == Duration{0});
+  CHECK(f.Look().running_for == Duration{0});
   f.device.StepAll();
 
-  CHECK(f.lanes->Snapshot()[0].busy_seconds_total == Approx(0.010));
-  CHECK(f.lanes->Snapshot()[0].batches_in_flight == 0);
-  CHECK(f.lanes->Snapshot()[0].device == "fake");
+  CHECK(f.Look().busy == BusyText(milliseconds(10)));
+  CHECK(f.Look().batches_in_flight == 0);
+  CHECK(f.Look().device == "fake");
   CHECK(f.listener.Outcomes()[0].device_time == milliseconds(10));
   CHECK(f.observer.batches[0].device_time == milliseconds(10));
   CHECK(f.observer.batches[0].useful_units == 4);
@@ -277,7 +328,7 @@ TEST_CASE("The gap between two executions is cut by what the lane was waiting fo
   Fixture f;
   f.Execute(MakeTextBatch(f.sink, {"first"}, 0, 1));
   f.RunWhole(0);
-  f.observer.idles.clear();
+  const LaneSnapshot before = f.Look();
 
   Batch batch = MakeTextBatch(f.sink, {"later", "earlier"}, 1, 2);
   f.clock.Advance(milliseconds(1));
@@ -291,10 +342,53 @@ TEST_CASE("The gap between two executions is cut by what the lane was waiting fo
   f.clock.Advance(milliseconds(8));
   f.device.StepAll();
 
-  CHECK(f.observer.idles == std::vector<std::pair<IdleCause, Duration>>{{IdleCause::kNoWork, milliseconds(1)},
-                                                                        {IdleCause::kPreparing, milliseconds(2)},
-                                                                        {IdleCause::kScheduling, milliseconds(4)},
-                                                                        {IdleCause::kStaging, milliseconds(8)}});
+  // In the order of IdleCause.
+  CHECK(Grown(before, f.Look()) == Idle{milliseconds(1), milliseconds(2), milliseconds(4), milliseconds(8)});
+}
+
+TEST_CASE("A running gap shows at every look while there is no work, and all time is either busy or idle") {
+  Fixture f;
+  const TimePoint begin = f.clock.Now();
+  for (int look = 1; look <= 3; ++look) {
+    f.clock.Advance(milliseconds(100));
+    CHECK(f.Look().idle == Idle{milliseconds(100 * look)});
+  }
+  Batch batch = MakeTextBatch(f.sink, {"text"});
+  f.clock.Advance(milliseconds(5));
+  batch.items[0]->times.admitted = f.clock.Now();
+  f.clock.Advance(milliseconds(7));
+  batch.items[0]->times.queued = f.clock.Now();
+  f.Execute(std::move(batch));
+  f.device.WaitUntilEnqueued(kBatchOperations.size());
+  f.device.Step();  // copy in
+  f.device.Step();  // start
+  const Idle idle = {milliseconds(305), milliseconds(7)};
+  CHECK(f.Look().idle == idle);
+  f.clock.Advance(milliseconds(20));
+  CHECK(f.Look().busy == BusyText(milliseconds(20)));
+  f.clock.Advance(milliseconds(20));
+  f.device.StepAll();
+  CHECK(f.Look().busy == BusyText(milliseconds(40)));
+  CHECK(f.Look().idle == idle);
+  CHECK(f.Look().since_batch == Duration{0});
+  CHECK(f.clock.Now() - begin == milliseconds(352));  // 305 + 7 + 40
+  f.clock.Advance(milliseconds(3));
+  CHECK(f.Look().since_batch == milliseconds(3));
+}
+
+TEST_CASE("A gap in which work is on its way shows once two looks agree on the cause, and is never counted twice") {
+  Fixture f;
+  f.clock.Advance(milliseconds(10));
+  CHECK(f.Look(IdleCause::kPreparing).idle == Idle{});  // when the work came is not known yet
+  f.clock.Advance(milliseconds(10));
+  CHECK(f.Look(IdleCause::kPreparing).idle == Idle{milliseconds(0), milliseconds(20)});
+  f.clock.Advance(milliseconds(10));
+  CHECK(f.Look(IdleCause::kScheduling).idle == Idle{milliseconds(0), milliseconds(20)});
+  Batch batch = MakeTextBatch(f.sink, {"text"});
+  batch.items[0]->times.admitted = batch.items[0]->times.queued = f.clock.Now();
+  f.Execute(std::move(batch));
+  f.RunWhole(0);
+  CHECK(f.Look().idle == Idle{milliseconds(10), milliseconds(20)});
 }
 
 TEST_CASE("Batches of several lanes all come back, each item answered once") {

@@ -23,7 +23,6 @@ class RecordingSink final : public ItemSink {
     absl::Status status;
     std::vector<float> embedding;
     ItemTimes times;
-    std::optional<DropReason> dropped;
     size_t times_answered = 0;
   };
 
@@ -33,7 +32,6 @@ class RecordingSink final : public ItemSink {
     answer.status = std::move(status);
     answer.embedding = std::move(embedding);
     answer.times = item.times;
-    answer.dropped = item.dropped;
     ++answer.times_answered;
   }
   size_t Count() const {
@@ -43,7 +41,7 @@ class RecordingSink final : public ItemSink {
   Answer At(uint32_t input) const {
     std::lock_guard lock(mutex_);
     const auto found = answers_.find(input);
-    return found == answers_.end() ? Answer{absl::UnknownError("not answered"), {}, {}, {}, 0} : found->second;
+    return found == answers_.end() ? Answer{absl::UnknownError("not answered"), {}, {}, 0} : found->second;
   }
 
  private:
@@ -84,10 +82,6 @@ class RecordingObserver final : public Observer {
     std::lock_guard lock(mutex_);
     batches.push_back(event);
   }
-  void OnLaneIdle(size_t /*lane*/, IdleCause cause, Duration idle) override {
-    std::lock_guard lock(mutex_);
-    idles.emplace_back(cause, idle);
-  }
   void OnBadVector(Modality /*modality*/) override {
     std::lock_guard lock(mutex_);
     ++bad_vectors;
@@ -96,7 +90,6 @@ class RecordingObserver final : public Observer {
   std::mutex mutex_;
   std::vector<DropReason> drops;
   std::vector<BatchEvent> batches;
-  std::vector<std::pair<IdleCause, Duration>> idles;
   size_t bad_vectors = 0;
 };
 

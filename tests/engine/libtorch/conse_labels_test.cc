@@ -5,8 +5,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -32,7 +32,7 @@ std::string ReadFile(const std::string& path) {
 }
 
 TEST_CASE("Every class name is put into the template, in order") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("labels.txt", "tench\r\ngoldfish\ngreat white shark\n");
   const auto sentences = ReadLabelSentences(folder.File("labels.txt"), "a photo of a {name}.");
   REQUIRE(sentences.ok());
@@ -49,7 +49,7 @@ TEST_CASE("The labels of the default model are its 1,000 classes") {
 }
 
 TEST_CASE("A missing file, an empty name and a template without a place are refused by name") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("gap.txt", "tench\n\ngoldfish\n");
   folder.Write("empty.txt", "");
   CHECK(ReadLabelSentences(folder.File("none.txt"), "{name}").status().code() == absl::StatusCode::kNotFound);
@@ -62,7 +62,7 @@ TEST_CASE("A missing file, an empty name and a template without a place are refu
 }
 
 TEST_CASE("Label vectors are embedded once, normalised, and read from the cache afterwards") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeEncoder encoder;
   const std::string cache = folder.File("not/there/yet");
   const auto computed = LoadOrComputeLabelVectors(kSentences, "weights-1 fp32", cache, encoder.Function());
@@ -82,7 +82,7 @@ TEST_CASE("Label vectors are embedded once, normalised, and read from the cache 
 }
 
 TEST_CASE("Other sentences or other weights do not meet the cache of the first") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeEncoder encoder;
   REQUIRE(LoadOrComputeLabelVectors(kSentences, "weights-1", folder.path(), encoder.Function()).ok());
   REQUIRE(LoadOrComputeLabelVectors(kSentences, "weights-2", folder.path(), encoder.Function()).ok());
@@ -93,7 +93,7 @@ TEST_CASE("Other sentences or other weights do not meet the cache of the first")
 }
 
 TEST_CASE("A damaged cache file is not trusted: it is computed again and replaced") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeEncoder encoder;
   REQUIRE(LoadOrComputeLabelVectors(kSentences, "w", folder.path(), encoder.Function()).ok());
   const std::string path = LabelCachePath(kSentences, "w", folder.path());
@@ -116,7 +116,7 @@ TEST_CASE("A damaged cache file is not trusted: it is computed again and replace
 }
 
 TEST_CASE("Without a cache folder, or with one that cannot be written, the vectors are computed every time") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("file", "in the way");
   FakeEncoder encoder;
   for (const std::string& cache : {std::string(), folder.File("file")}) {
@@ -127,7 +127,7 @@ TEST_CASE("Without a cache folder, or with one that cannot be written, the vecto
 }
 
 TEST_CASE("Vectors that are missing, ragged, zero or not finite are refused and not cached") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::vector<std::vector<std::vector<float>>> wrong = {
       {}, {{1, 2}}, {{1, 2}, {1, 2, 3}}, {{1, 2}, {0, 0}}, {{1, 2}, {NAN, 1}}, {{1, 2}, {INFINITY, 1}}};
   for (const auto& rows : wrong) {

@@ -2,19 +2,40 @@
 // fusion.
 #include "engine/libtorch/engine_factory.h"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/engine/libtorch/text_batch.h"
 #include "tests/engine/libtorch/text_goldens.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
+
+namespace {
+
+// What operator new grants this whole program at once.
+std::atomic<size_t> largest_allocation_bytes{SIZE_MAX};
+
+}  // namespace
+
+// Not inlined: g++ would warn of memory from new that goes to free.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* memory = bytes <= largest_allocation_bytes ? std::malloc(bytes) : nullptr) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
 
 namespace tributary {
 namespace {
@@ -53,7 +74,7 @@ double Norm(const std::vector<float>& vector) {
 }
 
 TEST_CASE("The default models answer text, image and pair calls end to end, equal to the reference") {
-  const TempFolder cache;
+  const TemporaryFolder cache;
   SteadyClock clock;
   Observer observer;
   auto engine = CreateLibtorchEngine(DefaultModels(cache.path()), &clock, &observer);
@@ -71,6 +92,7 @@ TEST_CASE("The default models answer text, image and pair calls end to end, equa
   CHECK(models[0].image_width == 224);
   CHECK(models[0].normalised_by_default);
   CHECK(models[0].compute_type == "fp32");
+  CHECK((models[0].image_compute_type == "fp32" || models[0].image_compute_type == "bf16"));  // the machine's
   CHECK(models[0].fusion == "weighted_mean");
   CHECK(models[0].parameter_count > 27'000'000);
 
@@ -119,7 +141,7 @@ TEST_CASE("The default models answer text, image and pair calls end to end, equa
 }
 
 TEST_CASE("What the options name and is not there is an error with the model's name and the file") {
-  const TempFolder cache;
+  const TemporaryFolder cache;
   SteadyClock clock;
   Observer observer;
   const auto error_of = [&](const EngineOptions& options) {
@@ -145,6 +167,63 @@ TEST_CASE("What the options name and is not there is an error with the model's n
   const auto engine = CreateLibtorchEngine(options, &clock, &observer);
   CHECK(engine.status().code() == absl::StatusCode::kUnavailable);
   CHECK_THAT(std::string(engine.status().message()), ContainsSubstring("cuda:999"));
+}
+
+TEST_CASE("Another tokeniser or configuration over the same weights does not meet the cached label vectors") {
+  const TemporaryFolder cache;
+  const TemporaryFolder changed;
+  const EngineOptions original = DefaultModels(cache.path());
+  const std::string& folder = original.models[0].text.folder;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::filesystem::create_symlink(entry.path(), changed.File(entry.path().filename()));
+  }
+  const auto change = [&](const std::string& name, const std::string& from, const std::string& to) {
+    std::ifstream file(folder + "/" + name, std::ios::binary);
+    std::string content{std::istreambuf_iterator<char>(file), {}};
+    const size_t at = content.find(from);
+    REQUIRE(at != std::string::npos);
+    std::filesystem::remove(changed.File(name));
+    changed.Write(name, content.replace(at, from.size(), to));
+  };
+  SteadyClock clock;
+  Observer observer;
+  const auto cached_after = [&](const EngineOptions& options) {
+    const auto status = CreateLibtorchEngine(options, &clock, &observer).status();
+    CAPTURE(std::string(status.message()));
+    REQUIRE(status.ok());
+    return std::distance(std::filesystem::directory_iterator(cache.path()), {});
+  };
+
+  CHECK(cached_after(original) == 1);
+  EngineOptions options = original;
+  options.models[0].text.folder = changed.path();
+  CHECK(cached_after(options) == 1);
+  change("config.json", "1e-12", "1e-5");
+  CHECK(cached_after(options) == 2);
+  change("tokenizer.json", R"("lowercase":true)", R"("lowercase":false)");
+  CHECK(cached_after(options) == 3);
+}
+
+TEST_CASE("Where a thread or memory is refused while models load, the answer is a status, not the end of the process") {
+  SteadyClock clock;
+  Observer observer;
+  EngineOptions options = DefaultModels("");
+  options.models[0].image.folder = "";
+
+  pthread_attr_t usual;
+  pthread_attr_t impossible;
+  REQUIRE(pthread_getattr_default_np(&usual) == 0);
+  REQUIRE(pthread_attr_init(&impossible) == 0);
+  REQUIRE(pthread_attr_setstacksize(&impossible, size_t{1} << 47) == 0);  // more than there are addresses
+  REQUIRE(pthread_setattr_default_np(&impossible) == 0);
+  const auto no_thread = CreateLibtorchEngine(options, &clock, &observer).status();
+  REQUIRE(pthread_setattr_default_np(&usual) == 0);
+  CHECK(no_thread.code() == absl::StatusCode::kResourceExhausted);
+
+  largest_allocation_bytes = 1'000'000;  // the vocabulary takes more
+  const auto no_memory = CreateLibtorchEngine(options, &clock, &observer).status();
+  largest_allocation_bytes = SIZE_MAX;
+  CHECK(no_memory == absl::ResourceExhaustedError("out of memory"));
 }
 
 TEST_CASE("The version of the loaded LibTorch is told") {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/engine/libtorch/temp_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 
@@ -105,7 +105,7 @@ class FamilyCopy {
   }
 
  private:
-  TempFolder folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace tributary

@@ -1,11 +1,11 @@
 #include "engine/libtorch/fuse/fusion_program.h"
 
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/engine/libtorch/run_batch.h"
 #include "tests/support/catch.h"
 
 namespace tributary {
@@ -36,37 +36,22 @@ std::vector<FusionParts> RandomPairs(size_t count) {
   return pairs;
 }
 
-absl::StatusOr<std::vector<std::vector<float>>> Run(const BatchProgram& program, const std::vector<FusionParts>& pairs,
-                                                    size_t slot_bytes) {
+Batch FusionBatch(const std::vector<FusionParts>& pairs) {
   Batch batch;
   for (const FusionParts& pair : pairs) {
     batch.items.push_back(std::make_unique<WorkItem>(nullptr));
     batch.items.back()->prepared = pair;
   }
-  // What an earlier batch may have left behind.
-  std::vector<float> slot(slot_bytes / sizeof(float), std::numeric_limits<float>::quiet_NaN());
-  auto staged = program.Stage(batch, std::as_writable_bytes(std::span(slot)));
-  if (!staged.ok()) return staged.status();
-  CHECK(staged->computed_units == pairs.size());
-  std::vector<float> rows(pairs.size() * kDimension);
-  if (auto status = program.Run(*staged, reinterpret_cast<const std::byte*>(slot.data()),
-                                reinterpret_cast<std::byte*>(rows.data()));
-      !status.ok()) {
-    return status;
-  }
-  std::vector<std::vector<float>> fused;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    fused.emplace_back(rows.begin() + i * kDimension, rows.begin() + (i + 1) * kDimension);
-  }
-  return fused;
+  return batch;
 }
 
 TEST_CASE("The weighted mean of a batch equals the plain one, and a lone part comes out as it is") {
   const auto pairs = RandomPairs(9);
   for (const double text_weight : {0.5, 0.25, 0.0, 1.0}) {
     const auto program = Program("weighted_mean", text_weight);
-    const auto fused = Run(*program, pairs, program->MaxInputBytes());
+    const auto fused = RunBatch(*program, FusionBatch(pairs));
     REQUIRE(fused.ok());
+    CHECK(fused->computed_units == pairs.size());
     for (size_t i = 0; i < pairs.size(); ++i) {
       const auto& [text, image] = pairs[i].parts;
       for (uint32_t d = 0; d < kDimension; ++d) {
@@ -74,7 +59,7 @@ TEST_CASE("The weighted mean of a batch equals the plain one, and a lone part co
                                 : text.empty() ? image[d]
                                                : text_weight * text[d] + (1 - text_weight) * image[d];
         CAPTURE(text_weight, i, d);
-        CHECK((*fused)[i][d] == Approx(expected).margin(1e-6));
+        CHECK(fused->vectors[i][d] == Approx(expected).margin(1e-6));
       }
     }
   }
@@ -83,14 +68,14 @@ TEST_CASE("The weighted mean of a batch equals the plain one, and a lone part co
 TEST_CASE("The Hadamard product of a batch equals the plain one, and a lone part comes out as it is") {
   const auto pairs = RandomPairs(9);
   const auto program = Program("hadamard");
-  const auto fused = Run(*program, pairs, program->MaxInputBytes());
+  const auto fused = RunBatch(*program, FusionBatch(pairs));
   REQUIRE(fused.ok());
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto& [text, image] = pairs[i].parts;
     for (uint32_t d = 0; d < kDimension; ++d) {
       const double expected = (text.empty() ? 1.0 : text[d]) * (image.empty() ? 1.0 : image[d]);
       CAPTURE(i, d);
-      CHECK((*fused)[i][d] == Approx(expected).margin(1e-6));
+      CHECK(fused->vectors[i][d] == Approx(expected).margin(1e-6));
     }
   }
 }
@@ -100,12 +85,12 @@ TEST_CASE("A full batch fits the slot, a larger one or a part of another size is
   CHECK(program->MaxBatchItems() == 16);
   CHECK(program->MaxBatchUnits() == 16);
   CHECK(program->OutputDimension() == kDimension);
-  CHECK(Run(*program, RandomPairs(16), program->MaxInputBytes()).ok());
-  CHECK(Run(*program, RandomPairs(17), program->MaxInputBytes()).status().code() == absl::StatusCode::kInternal);
+  CHECK(RunBatch(*program, FusionBatch(RandomPairs(16))).ok());
+  CHECK(RunBatch(*program, FusionBatch(RandomPairs(17))).status().code() == absl::StatusCode::kInternal);
 
   auto pairs = RandomPairs(1);
   pairs[0].parts[0].push_back(1);
-  CHECK_THAT(std::string(Run(*program, pairs, program->MaxInputBytes()).status().message()),
+  CHECK_THAT(std::string(RunBatch(*program, FusionBatch(pairs)).status().message()),
              ContainsSubstring("a part of 8 dimensions; fusion takes 7"));
 }
 

@@ -14,10 +14,10 @@
 #include "engine/base/clock.h"
 #include "engine/libtorch/device/cuda_device.h"
 #include "engine/libtorch/engine_factory.h"
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/engine/libtorch/text_batch.h"
 #include "tests/engine/libtorch/text_goldens.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -78,6 +78,31 @@ TEST_CASE("Bytes copied to the GPU and back are the same, and events come in ord
   CHECK(start.at <= end.at);
   CHECK(end.at <= clock.Now());
   CHECK(std::memcmp(in, out, kBytes) == 0);
+}
+
+TEST_CASE("A stream of the second GPU copies and records there, whatever the calling thread's current GPU is",
+          "[gpu]") {
+  if (NoGpu()) return;
+  if (CudaDeviceCount() < 2) {
+    std::cout << "not run: it needs a second GPU\n";
+    return;
+  }
+  SteadyClock clock;
+  auto device = CreateCudaDevice(1, &clock);
+  REQUIRE(device.ok());
+  auto pinned_in = (*device)->AllocatePinned(4);
+  auto pinned_out = (*device)->AllocatePinned(4);
+  auto memory = (*device)->AllocateDevice(4);
+  auto stream = (*device)->CreateStream(0);
+  REQUIRE((pinned_in.ok() && pinned_out.ok() && memory.ok() && stream.ok()));
+  std::memcpy(pinned_in->data.get(), "abc", 4);
+
+  // This thread's current GPU is the first one, as a lane's is.
+  CHECK((*stream)->CopyIn(memory->data.get(), pinned_in->data.get(), 4).ok());
+  CHECK(WaitForEvent(**stream).status.ok());
+  CHECK((*stream)->CopyOut(pinned_out->data.get(), memory->data.get(), 4).ok());
+  CHECK(WaitForEvent(**stream).status.ok());
+  CHECK(std::memcmp(pinned_out->data.get(), "abc", 4) == 0);
 }
 
 TEST_CASE("An exception of launched work is the status of the next event and of no later one", "[gpu]") {
@@ -144,7 +169,7 @@ EmbedResponse Call(Engine& engine, EmbedRequest request) {
 
 TEST_CASE("Text, image and fused vectors in FP16 on the GPU equal those in fp32 on the CPU to 0.999", "[gpu]") {
   if (NoGpu()) return;
-  const TempFolder cache;
+  const TemporaryFolder cache;
   SteadyClock clock;
   Observer observer;
   auto cpu = CreateLibtorchEngine(DefaultModel("cpu", "fp32", cache.path()), &clock, &observer);

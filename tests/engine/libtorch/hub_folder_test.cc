@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -33,7 +33,7 @@ TEST_CASE("The default model's folder is read as sentence-transformers reads it"
 }
 
 TEST_CASE("A folder without modules.json is a transformer with mean pooling, not normalised") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("config.json", "{}");
   const auto read = ReadTextModelFolder(folder.path());
   REQUIRE(read.ok());
@@ -44,7 +44,7 @@ TEST_CASE("A folder without modules.json is a transformer with mean pooling, not
 }
 
 TEST_CASE("modules.json places the transformer and the pooling") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("modules.json", With(kModules, R"("path":"")", R"("path":"0_Transformer")"));
   folder.Write("0_Transformer/config.json", "{}");
   folder.Write("0_Transformer/sentence_bert_config.json", R"({"max_seq_length":77})");
@@ -77,7 +77,7 @@ TEST_CASE("Each pooling mode is read in its old and its new spelling, several in
        {kCls, kMax, kMean}},
       {R"({"pooling_mode":["mean","cls"],"pooling_mode_max_tokens":true})", {kMean, kCls}},
   };
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("modules.json", kModules);
   folder.Write("config.json", "{}");
   for (const auto& [config, poolings] : cases) {
@@ -90,7 +90,7 @@ TEST_CASE("Each pooling mode is read in its old and its new spelling, several in
 }
 
 TEST_CASE("Dense modules are read in their order, with sizes, bias and activation") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("config.json", "{}");
   folder.Write("modules.json", R"([{"type":"a.Transformer","path":""},{"type":"a.Pooling","path":"1"},)"
                                R"({"type":"a.Dense","path":"2"},{"type":"a.Dropout","path":"3"},)"
@@ -115,7 +115,7 @@ TEST_CASE("Dense modules are read in their order, with sizes, bias and activatio
 }
 
 TEST_CASE("Prompts and the default one's name are part of the description") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("config.json", "{}");
   folder.Write("config_sentence_transformers.json",
                R"({"prompts":{"query":"search: ","document":"","none":null},"default_prompt_name":"query"})");
@@ -161,7 +161,7 @@ TEST_CASE("What would be run differently from the reference is refused with file
   };
   for (const Case& wrong : cases) {
     CAPTURE(wrong.file, wrong.content);
-    const TempFolder folder;
+    const TemporaryFolder folder;
     folder.Write("config.json", "{}");
     folder.Write("modules.json", With(kModules, R"({"type":"sentence_transformers.models.Normalize")",
                                       R"({"type":"sentence_transformers.models.Dense","path":"2_Dense"},)"

@@ -1,4 +1,4 @@
-// Runs an image program the way a lane does: stage, run, rows out.
+// Golden pictures, and a batch of images as the scheduler forms it.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "engine/lane/batch_program.h"
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/prepare/image/image_preparer.h"
+#include "tests/engine/libtorch/run_batch.h"
 #include "tests/engine/prepare/image/golden_image.h"
 
 namespace tributary {
@@ -34,25 +33,6 @@ inline Batch ImageBatch(const std::vector<PixelBlock>& images) {
     batch.items.push_back(std::move(item));
   }
   return batch;
-}
-
-inline absl::StatusOr<std::vector<std::vector<float>>> RunImages(const BatchProgram& program,
-                                                                 const std::vector<PixelBlock>& images) {
-  const Batch batch = ImageBatch(images);
-  std::vector<std::byte> input(program.MaxInputBytes());
-  auto staged = program.Stage(batch, input);
-  if (!staged.ok()) return staged.status();
-  const size_t dimensions = program.OutputDimension();
-  std::vector<float> rows(staged->batch_size * dimensions);
-  if (auto status = program.Run(*staged, input.data(), reinterpret_cast<std::byte*>(rows.data())); !status.ok()) {
-    return status;
-  }
-  std::vector<std::vector<float>> vectors;
-  for (size_t i = 0; i < images.size(); ++i) {
-    const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(i * dimensions);
-    vectors.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(dimensions));
-  }
-  return vectors;
 }
 
 // The stand-in for label vectors that generate_image.py makes too; exact in float32. Not normalised.

@@ -5,7 +5,6 @@
 
 #include "engine/libtorch/device/torch_thread.h"
 #include "tests/engine/libtorch/image_batch.h"
-#include "tests/engine/libtorch/text_batch.h"
 #include "tests/support/catch.h"
 
 namespace tributary {
@@ -41,11 +40,11 @@ TEST_CASE("A photo's vector in fp32 equals PyTorch's logits put through ConSE") 
   CHECK(loaded.image_size == 224);
   CHECK(loaded.parameter_count == 4652008);  // sum over model.parameters() of the original
   CHECK(loaded.revision.size() == 16);
-  const auto vectors = RunImages(*loaded.program, Photos());
+  const auto vectors = RunBatch(*loaded.program, ImageBatch(Photos()));
   REQUIRE(vectors.ok());
   for (size_t i = 0; i < kPhotos.size(); ++i) {
     CAPTURE(kPhotos[i]);
-    CHECK(Cosine((*vectors)[i], GoldenVector("photo_" + kPhotos[i] + ".conse.f32")) >= 0.99999);
+    CHECK(Cosine(vectors->vectors[i], GoldenVector("photo_" + kPhotos[i] + ".conse.f32")) >= 0.99999);
   }
 }
 
@@ -57,11 +56,11 @@ TEST_CASE("A photo's vector in bf16 equals the fp32 one to a cosine of 0.999") {
     return;
   }
   CHECK(loaded->compute_type == ComputeType::kBf16);
-  const auto vectors = RunImages(*loaded->program, Photos());
+  const auto vectors = RunBatch(*loaded->program, ImageBatch(Photos()));
   REQUIRE(vectors.ok());
   for (size_t i = 0; i < kPhotos.size(); ++i) {
     CAPTURE(kPhotos[i]);
-    CHECK(Cosine((*vectors)[i], GoldenVector("photo_" + kPhotos[i] + ".conse.f32")) >= 0.999);
+    CHECK(Cosine(vectors->vectors[i], GoldenVector("photo_" + kPhotos[i] + ".conse.f32")) >= 0.999);
   }
 }
 
@@ -69,14 +68,15 @@ TEST_CASE("A photo's vector does not depend on the photos beside it, nor on its 
   const LoadedImageProgram loaded = Load("fp32");
   const std::vector<PixelBlock> photos = Photos();
   std::vector<std::vector<float>> alone;
-  for (const PixelBlock& photo : photos) alone.push_back(RunImages(*loaded.program, {photo}).value()[0]);
+  for (const PixelBlock& photo : photos)
+    alone.push_back(RunBatch(*loaded.program, ImageBatch({photo})).value().vectors[0]);
   for (size_t first = 0; first < photos.size(); ++first) {
     std::vector<PixelBlock> batch;
     for (size_t i = 0; i < photos.size(); ++i) batch.push_back(photos[(first + i) % photos.size()]);
-    const auto together = RunImages(*loaded.program, batch);
+    const auto together = RunBatch(*loaded.program, ImageBatch(batch));
     REQUIRE(together.ok());
     for (size_t i = 0; i < photos.size(); ++i) {
-      CHECK(Cosine((*together)[i], alone[(first + i) % photos.size()]) >= 0.9999);
+      CHECK(Cosine(together->vectors[i], alone[(first + i) % photos.size()]) >= 0.9999);
     }
   }
 }

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<std::vector<float>>> EmbedTexts(const BatchProgram& p
     input.text = sentence;
     auto tokens = preparer.Prepare(input, Truncation::kEnd);
     if (!tokens.ok()) return tokens.status();
-    auto run = RunTexts(program, {tokens->ids});
+    auto run = RunBatch(program, TextBatch({tokens->ids}));
     if (!run.ok()) return run.status();
     vectors.push_back(std::move(run->vectors[0]));
   }
@@ -51,19 +51,20 @@ TEST_CASE("Each photo is nearest to its own caption, the cat at about 0.57") {
 
   const auto captions = embed({"a cat looking at the camera", "a cup of espresso", "a rocket on its launch pad"});
   REQUIRE(captions.ok());
-  const auto photos = RunImages(*image->program, {PreparedGolden("photo_cat.jpg"), PreparedGolden("photo_coffee.jpg"),
-                                                  PreparedGolden("photo_rocket.jpg")});
+  const auto photos =
+      RunBatch(*image->program, ImageBatch({PreparedGolden("photo_cat.jpg"), PreparedGolden("photo_coffee.jpg"),
+                                            PreparedGolden("photo_rocket.jpg")}));
   REQUIRE(photos.ok());
   for (size_t photo = 0; photo < 3; ++photo) {
     for (size_t caption = 0; caption < 3; ++caption) {
       CAPTURE(photo, caption);
-      const double own = Cosine((*photos)[photo], (*captions)[photo]);
-      const double other = Cosine((*photos)[photo], (*captions)[caption]);
+      const double own = Cosine(photos->vectors[photo], (*captions)[photo]);
+      const double other = Cosine(photos->vectors[photo], (*captions)[caption]);
       CHECK((photo == caption || own > other + 0.05));
     }
   }
   // Design: tried in Python on the full-size photo; this one was scaled down and compressed again.
-  CHECK(Cosine((*photos)[0], (*captions)[0]) == Approx(0.57).margin(0.06));
+  CHECK(Cosine(photos->vectors[0], (*captions)[0]) == Approx(0.57).margin(0.06));
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ PlainBert::PlainBert(BertConfig config, uint32_t seed) : config_(std::move(confi
   }
 }
 
-void PlainBert::Write(const TempFolder& folder, const std::string& prefix) const {
+void PlainBert::Write(const TemporaryFolder& folder, const std::string& prefix) const {
   const nlohmann::json config = {{"model_type", "bert"},
                                  {"hidden_size", config_.hidden_size},
                                  {"num_hidden_layers", config_.layers},

@@ -8,8 +8,8 @@
 
 #include "engine/libtorch/weights/hub_folder.h"
 #include "tests/engine/libtorch/safetensors_writer.h"
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/engine/libtorch/text_batch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 
@@ -30,7 +30,7 @@ class PlainBert {
   PlainBert(BertConfig config, uint32_t seed);
 
   // config.json and model.safetensors, tensor names prefixed.
-  void Write(const TempFolder& folder, const std::string& prefix) const;
+  void Write(const TemporaryFolder& folder, const std::string& prefix) const;
   std::vector<float> Embed(const TokenIds& ids, Pooling pooling) const;
 
   std::map<std::string, FloatTensor>& tensors() { return tensors_; }

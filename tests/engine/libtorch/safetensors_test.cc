@@ -9,8 +9,8 @@
 
 #include "engine/libtorch/weights/content_hash.h"
 #include "tests/engine/libtorch/safetensors_writer.h"
-#include "tests/engine/libtorch/temp_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 TEST_CASE("Tensors come out of the file as they were written, and outlive the reader") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("model.safetensors", SafetensorsOf({{"w", {{2, 3}, {1, 2, 3, 4, 5, 6}}}}));
   at::Tensor tensor;
   {
@@ -33,7 +33,7 @@ TEST_CASE("Tensors come out of the file as they were written, and outlive the re
 }
 
 TEST_CASE("A tensor that is not aligned in the file is read all the same") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const float value = 42.5f;
   const std::string header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
   folder.Write("model.safetensors",
@@ -44,7 +44,7 @@ TEST_CASE("A tensor that is not aligned in the file is read all the same") {
 }
 
 TEST_CASE("Shards named by an index are one set of weights") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("one.safetensors", SafetensorsOf({{"a", {{1}, {1}}}}));
   folder.Write("two.safetensors", SafetensorsOf({{"b", {{1}, {2}}}}));
   folder.Write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
@@ -57,7 +57,7 @@ TEST_CASE("Shards named by an index are one set of weights") {
 }
 
 TEST_CASE("An index that reaches out of its folder, repeats a tensor or is no index is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   folder.Write("one.safetensors", SafetensorsOf({{"a", {{1}, {1}}}}));
   folder.Write("copy.safetensors", SafetensorsOf({{"a", {{1}, {1}}}}));
   const std::pair<const char*, const char*> cases[] = {
@@ -80,7 +80,7 @@ TEST_CASE("An index that reaches out of its folder, repeats a tensor or is no in
 }
 
 TEST_CASE("Errors name the file and the tensor") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   CHECK_THAT(Message(SafetensorsWeights::OpenFolder(folder.path()).status()), ContainsSubstring(folder.path()));
   CHECK(SafetensorsWeights::OpenFile(folder.File("none.safetensors")).status().code() == absl::StatusCode::kNotFound);
   CHECK_THAT(Message(SafetensorsWeights::OpenFile(folder.path()).status()), ContainsSubstring("not a regular file"));
@@ -99,7 +99,7 @@ TEST_CASE("Errors name the file and the tensor") {
 }
 
 TEST_CASE("The revision is stable, and changes with any byte of the weights") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto revision = [&](float value) {
     folder.Write("model.safetensors", SafetensorsOf({{"w", {{2}, {1, value}}}}));
     return SafetensorsWeights::OpenFolder(folder.path())->Revision();

@@ -111,7 +111,7 @@ TEST_CASE("Every family's vectors equal its reference's, in fp32 and in bf16") {
     REQUIRE(loaded.ok());
     CHECK(loaded->max_tokens == golden.max_tokens);
     CHECK(loaded->program->OutputDimension() == golden.vectors[0].size());
-    const auto run = RunTexts(*loaded->program, golden.ids);
+    const auto run = RunBatch(*loaded->program, TextBatch(golden.ids));
     REQUIRE(run.ok());
     CheckFp32(run->vectors, golden.vectors);
 
@@ -120,7 +120,7 @@ TEST_CASE("Every family's vectors equal its reference's, in fp32 and in bf16") {
       CHECK_THAT(std::string(half.status().message()), ContainsSubstring("needs a processor with"));
       continue;
     }
-    const auto half_run = RunTexts(*half->program, golden.ids);
+    const auto half_run = RunBatch(*half->program, TextBatch(golden.ids));
     REQUIRE(half_run.ok());
     for (size_t i = 0; i < golden.ids.size(); ++i) {
       CAPTURE(i);
@@ -136,11 +136,11 @@ TEST_CASE("A text of every family is the same alone as among others") {
     REQUIRE(loaded.ok());
     std::vector<TokenIds> texts = golden.ids;
     texts.push_back(texts[2]);  // two of one length
-    const auto together = RunTexts(*loaded->program, texts);
+    const auto together = RunBatch(*loaded->program, TextBatch(texts));
     REQUIRE(together.ok());
     for (size_t i = 0; i < texts.size(); ++i) {
       CAPTURE(name, i);
-      const auto alone = RunTexts(*loaded->program, {texts[i]});
+      const auto alone = RunBatch(*loaded->program, TextBatch({texts[i]}));
       REQUIRE(alone.ok());
       // Rounding alone: other token totals, other blocks of the products.
       CHECK(LargestDifference(alone->vectors[0], together->vectors[i]) <= 2e-5);
@@ -154,7 +154,7 @@ TEST_CASE("A text one token longer than the positions is refused") {
     const FamilyGolden golden = LoadFamilyGolden(name);
     const auto loaded = Load(golden.folder, "fp32");
     REQUIRE(loaded.ok());
-    const auto run = RunTexts(*loaded->program, {TokenIds(golden.max_tokens + 1, 3)});
+    const auto run = RunBatch(*loaded->program, TextBatch({TokenIds(golden.max_tokens + 1, 3)}));
     CHECK_THAT(std::string(run.status().message()), ContainsSubstring("a text of 97 tokens"));
   }
 }

@@ -31,7 +31,7 @@ void CheckAgainstGoldens(const BatchProgram& program, double least_cosine) {
       tokens += ids.size();
       texts.push_back(ids);
     }
-    const auto run = RunTexts(program, texts);
+    const auto run = RunBatch(program, TextBatch(texts));
     REQUIRE(run.ok());
     for (size_t i = 0; i < texts.size(); ++i) {
       CAPTURE(goldens[first + i].name);
@@ -75,11 +75,11 @@ TEST_CASE("A text alone and in a batch of 64 mixed lengths gives the same vector
     texts.push_back(ids);
   }
 
-  const auto together = RunTexts(*loaded->program, texts);
+  const auto together = RunBatch(*loaded->program, TextBatch(texts));
 
   REQUIRE(together.ok());
   for (size_t i = 0; i < texts.size(); ++i) {
-    const auto alone = RunTexts(*loaded->program, {texts[i]});
+    const auto alone = RunBatch(*loaded->program, TextBatch({texts[i]}));
     REQUIRE(alone.ok());
     CAPTURE(i, texts[i].size());
     CHECK(Cosine(alone->vectors[0], together->vectors[i]) >= 0.9999);

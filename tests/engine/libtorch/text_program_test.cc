@@ -34,7 +34,7 @@ std::vector<TokenIds> RandomTexts(size_t count, size_t longest, uint32_t seed) {
   return texts;
 }
 
-absl::StatusOr<LoadedTextProgram> Load(const TempFolder& folder, Pooling pooling = Pooling::kMean,
+absl::StatusOr<LoadedTextProgram> Load(const TemporaryFolder& folder, Pooling pooling = Pooling::kMean,
                                        const TextProgramOptions& options = {.dtype = "fp32"}) {
   InitTorchThread();
   auto read = ReadTextModelFolder(folder.path());
@@ -56,13 +56,13 @@ TEST_CASE("A packed batch gives what a plain computation of each text gives, for
       BertConfig config = TinyConfig();
       config.hidden_act = activation;
       const PlainBert plain(config, 1);
-      const TempFolder folder;
+      const TemporaryFolder folder;
       plain.Write(folder, "");
       const auto loaded = Load(folder, pooling);
       REQUIRE(loaded.ok());
 
       const auto texts = RandomTexts(9, 48, 2);
-      const auto run = RunTexts(*loaded->program, texts);
+      const auto run = RunBatch(*loaded->program, TextBatch(texts));
 
       REQUIRE(run.ok());
       for (size_t i = 0; i < texts.size(); ++i) CheckClose(run->vectors[i], plain.Embed(texts[i], pooling));
@@ -72,15 +72,16 @@ TEST_CASE("A packed batch gives what a plain computation of each text gives, for
 
 TEST_CASE("Weights whose names carry the prefix bert. are the same model") {
   const PlainBert plain(TinyConfig(), 3);
-  const TempFolder with, without;
+  const TemporaryFolder with, without;
   plain.Write(with, "bert.");
   plain.Write(without, "");
   const auto texts = RandomTexts(4, 20, 4);
-  CHECK(RunTexts(*Load(with)->program, texts)->vectors == RunTexts(*Load(without)->program, texts)->vectors);
+  CHECK(RunBatch(*Load(with)->program, TextBatch(texts))->vectors ==
+        RunBatch(*Load(without)->program, TextBatch(texts))->vectors);
 }
 
 TEST_CASE("Type, revision and number of the parameters are reported") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(TinyConfig(), 5).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
@@ -93,7 +94,7 @@ TEST_CASE("Type, revision and number of the parameters are reported") {
 
 TEST_CASE("A text of every position fits though the budget is smaller, and limits are what was asked for") {
   const PlainBert plain(TinyConfig(), 6);
-  const TempFolder folder;
+  const TemporaryFolder folder;
   plain.Write(folder, "");
   const auto loaded = Load(folder, Pooling::kMean, {.dtype = "fp32", .max_batch_tokens = 20, .max_batch_items = 3});
   REQUIRE(loaded.ok());
@@ -102,23 +103,23 @@ TEST_CASE("A text of every position fits though the budget is smaller, and limit
   CHECK(loaded->program->OutputDimension() == 36);
 
   const TokenIds longest(48, 7);
-  const auto run = RunTexts(*loaded->program, {longest});
+  const auto run = RunBatch(*loaded->program, TextBatch({longest}));
   REQUIRE(run.ok());
   CHECK(run->computed_units == 48);
   CheckClose(run->vectors[0], plain.Embed(longest, Pooling::kMean));
 }
 
 TEST_CASE("Padding is only what rounds the token total up") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(TinyConfig(), 7).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
-  CHECK(RunTexts(*loaded->program, {TokenIds(40, 1), TokenIds(3, 1), TokenIds(1, 1)})->computed_units == 48);
-  CHECK(RunTexts(*loaded->program, std::vector<TokenIds>(128, TokenIds(1, 1)))->computed_units == 128);
+  CHECK(RunBatch(*loaded->program, TextBatch({TokenIds(40, 1), TokenIds(3, 1), TokenIds(1, 1)}))->computed_units == 48);
+  CHECK(RunBatch(*loaded->program, TextBatch(std::vector<TokenIds>(128, TokenIds(1, 1))))->computed_units == 128);
 }
 
 TEST_CASE("What preparation should have refused fails the batch, not the process") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(TinyConfig(), 8).Write(folder, "");
   const auto loaded = Load(folder);
   REQUIRE(loaded.ok());
@@ -128,12 +129,13 @@ TEST_CASE("What preparation should have refused fails the batch, not the process
                                                     {TokenIds{-1}, "token id -1"}};
   for (const auto& [ids, error] : cases) {
     CAPTURE(error);
-    const auto run = RunTexts(*loaded->program, {TokenIds{1, 2}, ids});
+    const auto run = RunBatch(*loaded->program, TextBatch({TokenIds{1, 2}, ids}));
     CHECK(run.status().code() == absl::StatusCode::kInternal);
     CHECK_THAT(std::string(run.status().message()), ContainsSubstring(error));
   }
-  CHECK_THAT(std::string(RunTexts(*loaded->program, std::vector<TokenIds>(30, TokenIds(48, 1))).status().message()),
-             ContainsSubstring("of a slot of"));
+  CHECK_THAT(
+      std::string(RunBatch(*loaded->program, TextBatch(std::vector<TokenIds>(30, TokenIds(48, 1)))).status().message()),
+      ContainsSubstring("of a slot of"));
   Batch pictures;
   pictures.items.push_back(std::make_unique<WorkItem>(nullptr));
   pictures.items[0]->prepared = PixelBlock{};
@@ -144,29 +146,29 @@ TEST_CASE("What preparation should have refused fails the batch, not the process
 TEST_CASE("A model folder that does not fit its weights is refused with file and tensor") {
   const auto error_after = [](const auto& change) {
     PlainBert plain(TinyConfig(), 9);
-    const TempFolder folder;
+    const TemporaryFolder folder;
     change(plain, folder);
     auto loaded = Load(folder);
     REQUIRE_FALSE(loaded.ok());
     return std::string(loaded.status().message());
   };
-  CHECK_THAT(error_after([](PlainBert& plain, const TempFolder& folder) {
+  CHECK_THAT(error_after([](PlainBert& plain, const TemporaryFolder& folder) {
                plain.tensors().erase("encoder.layer.1.output.dense.bias");
                plain.Write(folder, "");
              }),
              ContainsSubstring("model.safetensors: no tensor 'encoder.layer.1.output.dense.bias'"));
   CHECK_THAT(
-      error_after([](PlainBert& plain, const TempFolder& folder) {
+      error_after([](PlainBert& plain, const TemporaryFolder& folder) {
         plain.tensors()["encoder.layer.0.intermediate.dense.weight"].shape = {36, 50};
         plain.Write(folder, "bert.");
       }),
       ContainsSubstring("'bert.encoder.layer.0.intermediate.dense.weight' has shape [36, 50], expected [50, 36]"));
-  CHECK_THAT(error_after([](PlainBert& plain, const TempFolder& folder) {
+  CHECK_THAT(error_after([](PlainBert& plain, const TemporaryFolder& folder) {
                plain.Write(folder, "");
                std::filesystem::resize_file(folder.File("model.safetensors"), 20000);
              }),
              ContainsSubstring("lie outside the"));
-  CHECK_THAT(error_after([](PlainBert& plain, const TempFolder& folder) {
+  CHECK_THAT(error_after([](PlainBert& plain, const TemporaryFolder& folder) {
                plain.Write(folder, "");
                std::filesystem::remove(folder.File("model.safetensors"));
              }),
@@ -176,7 +178,7 @@ TEST_CASE("A model folder that does not fit its weights is refused with file and
 TEST_CASE("An activation or type that cannot be run is refused by its key") {
   BertConfig config = TinyConfig();
   config.hidden_act = "quick_gelu";
-  const TempFolder folder;
+  const TemporaryFolder folder;
   PlainBert(config, 10).Write(folder, "");
   CHECK_THAT(std::string(Load(folder).status().message()), ContainsSubstring("hidden_act must be gelu"));
   CHECK_THAT(std::string(Load(folder, Pooling::kMean, {.dtype = "int3"}).status().message()),

@@ -37,9 +37,9 @@ class CountingObserver final : public Observer {
     std::lock_guard lock(mutex_);
     ++done[event.modality];
   }
-  void OnBadVector(Modality /*modality*/) override {
+  void OnBadVector(Modality modality) override {
     std::lock_guard lock(mutex_);
-    ++bad_vectors;
+    ++bad_vectors[modality];
   }
   void WaitUntilDropped(DropReason reason) {
     std::unique_lock lock(mutex_);
@@ -60,7 +60,7 @@ class CountingObserver final : public Observer {
   std::map<RejectReason, size_t> rejected;
   std::map<DropReason, size_t> dropped;
   std::map<Modality, size_t> done;
-  size_t bad_vectors = 0;
+  std::map<Modality, size_t> bad_vectors;
 };
 
 // Texts and encoded images of a request; nullopt: that part is missing.

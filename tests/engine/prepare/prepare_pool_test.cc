@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 
 #include "engine/api/cancel_token.h"
 #include "tests/support/catch.h"
@@ -39,6 +40,12 @@ class GatedPreparer final : public TextPreparer {
   bool open_ = true;
 };
 
+// One pixel, black.
+class OnePixelPreparer final : public ImagePreparer {
+ public:
+  absl::StatusOr<PixelBlock> Prepare(const ImageInput&) const override { return PixelBlock{{0, 0, 0}, 1, 1}; }
+};
+
 // Remembers every item's status by input index. What `next` got counts as OK.
 class Sink final : public ItemSink {
  public:
@@ -62,6 +69,13 @@ class Sink final : public ItemSink {
 };
 
 struct Fixture {
+  explicit Fixture(size_t capacity = 4) : pool(capacity, limits, &clock, &observer, Next()) { pool.Start(1); }
+  PreparePool::Next Next() {
+    return [this](WorkItemPtr item) {
+      units = item->units;
+      item->Complete({});
+    };
+  }
   WorkItemPtr Item(uint32_t index) {
     auto item = std::make_unique<WorkItem>(sink);
     item->input_index = index;
@@ -71,16 +85,19 @@ struct Fixture {
     pool.Submit({std::move(item), TextInput{text, std::nullopt}, Truncation::kEnd, &preparers});
   }
 
+  void SubmitImage(WorkItemPtr item, std::string_view encoded) {
+    pool.Submit({std::move(item), ImageInput{encoded, std::nullopt}, Truncation::kEnd, &preparers});
+  }
+
   SteadyClock clock;
   Observer observer;
+  InputLimits limits{.max_text_bytes = 100, .max_text_tokens = 3, .max_image_bytes = 10};
   GatedPreparer preparer;
-  ModelPreparers preparers{&preparer, nullptr, 10};
+  OnePixelPreparer image_preparer;
+  ModelPreparers preparers{&preparer, &image_preparer};
   std::shared_ptr<Sink> sink = std::make_shared<Sink>();
   uint64_t units = 0;
-  PreparePool pool{1, 4, InputLimits{}, &clock, &observer, [this](WorkItemPtr item) {
-                     units = item->units;
-                     item->Complete({});
-                   }};
+  PreparePool pool;
 };
 
 TEST_CASE("A prepared item goes on with its units; a preparer that throws fails its item only") {
@@ -103,6 +120,60 @@ TEST_CASE("Cancelled and expired items are dropped before they are prepared") {
   f.Submit(std::move(expired), "throw");
   CHECK(f.sink->WaitFor(0).code() == absl::StatusCode::kCancelled);
   CHECK(f.sink->WaitFor(1).code() == absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_CASE("Texts do not wait behind images, nor interactive work behind bulk, and every kind gets its turn") {
+  Fixture f(100);
+  f.preparer.SetOpen(false);
+  f.Submit(f.Item(0), "running");
+  f.preparer.WaitUntilBegun(1);
+  // Images 1 to 3, a bulk image 4, bulk texts 5 and 6, texts 11 to 20: all waiting, in the least fitting order.
+  for (uint32_t i = 1; i <= 3; ++i) f.SubmitImage(f.Item(i), "image");
+  WorkItemPtr bulk_image = f.Item(4);
+  bulk_image->priority = Priority::kBulk;
+  f.SubmitImage(std::move(bulk_image), "image");
+  for (uint32_t i = 5; i <= 6; ++i) {
+    WorkItemPtr bulk_text = f.Item(i);
+    bulk_text->priority = Priority::kBulk;
+    f.Submit(std::move(bulk_text), "text");
+  }
+  for (uint32_t i = 11; i <= 20; ++i) f.Submit(f.Item(i), "text");
+  f.preparer.SetOpen(true);
+  for (uint32_t i = 0; i <= 6; ++i) CHECK(f.sink->WaitFor(i).ok());
+  for (uint32_t i = 11; i <= 20; ++i) CHECK(f.sink->WaitFor(i).ok());
+
+  std::vector<uint32_t> order;
+  for (const auto& [index, status] : f.sink->statuses) order.push_back(index);
+  // Seven texts; then what was passed over seven times: an image, a bulk text, a bulk image.
+  CHECK(order == std::vector<uint32_t>{0, 11, 12, 13, 14, 15, 16, 17, 1, 5, 4, 18, 19, 20, 2, 3, 6});
+}
+
+TEST_CASE("Inputs larger than the configured limits are refused with the value and the limit, unprepared") {
+  Fixture f;
+  const std::vector<int32_t> ids = {1, 2, 3, 4};
+  const std::string text(101, 'x');
+  f.Submit(f.Item(0), text);
+  CHECK(f.sink->WaitFor(0) == absl::InvalidArgumentError("the text has 101 bytes; the limit is 100"));
+  f.pool.Submit({f.Item(1), TextInput{"", ids}, Truncation::kEnd, &f.preparers});
+  CHECK(f.sink->WaitFor(1) == absl::InvalidArgumentError("token_ids has 4 ids; the limit is 3"));
+  f.SubmitImage(f.Item(2), "12345678901");
+  CHECK(f.sink->WaitFor(2) == absl::InvalidArgumentError("the image has 11 bytes; the limit is 10"));
+  const std::string_view rows = "raw rows, more than ten bytes";
+  f.pool.Submit({f.Item(3), ImageInput{"", ImageInput::RawRgb{rows, 1, 1}}, Truncation::kEnd, &f.preparers});
+  CHECK(f.sink->WaitFor(3) == absl::InvalidArgumentError("the image has 29 bytes; the limit is 10"));
+}
+
+TEST_CASE("The pool is busy while an item is being prepared, also when none waits, and not afterwards") {
+  Fixture f;
+  CHECK_FALSE(f.pool.Busy());
+  f.preparer.SetOpen(false);
+  f.Submit(f.Item(0), "running");
+  f.preparer.WaitUntilBegun(1);
+  CHECK(f.pool.DepthItems() == 0);
+  CHECK(f.pool.Busy());
+  f.preparer.SetOpen(true);
+  CHECK(f.sink->WaitFor(0).ok());
+  while (f.pool.Busy()) std::this_thread::yield();  // its thread lets go of it
 }
 
 TEST_CASE("Beyond the capacity and after Stop an item is answered UNAVAILABLE, never lost") {

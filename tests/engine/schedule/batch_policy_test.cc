@@ -29,7 +29,9 @@ struct Table {
     waiting.Add(std::move(item), {start_by, arrivals++});
     answers.push_back(std::move(answer));
   }
-  BatchChoice Choose() { return ChooseBatch(waiting, cost, limits, {now, now + lane_busy_for, turn, shedding, 0}); }
+  BatchChoice Choose() {
+    return ChooseBatch(waiting, cost, limits, {now, now + lane_busy_for, turn, shedding, 0, drops_late});
+  }
   static std::vector<uint64_t> Names(const std::vector<WaitingSet::Position>& positions) {
     std::vector<uint64_t> names;
     for (const auto& position : positions) names.push_back(position.urgency.arrival);
@@ -43,6 +45,7 @@ struct Table {
   Duration lane_busy_for{0};
   Turn turn = Turn::kMostUrgent;
   bool shedding = false;
+  bool drops_late = true;
   WaitingSet waiting;
   std::vector<std::shared_ptr<Answer>> answers;
   uint64_t arrivals = 0;
@@ -147,13 +150,27 @@ TEST_CASE("cancelled, expired and hopeless items are not chosen, and reported wh
 
 TEST_CASE("nothing is hopeless by a model that is not trained, or when late work is not to be dropped") {
   Table table;
-  table.limits.drop_late = false;
+  table.limits.drop_late = table.drops_late = false;
   table.Add(400, milliseconds(20));
   CHECK(table.Chosen() == Order{0});
-  table.limits.drop_late = true;
+  table.limits.drop_late = table.drops_late = true;
   table.cost = CostModel();
   table.cost.Observe(400, seconds(1));
   CHECK(table.Chosen() == Order{0});
+}
+
+TEST_CASE("by a model that is not fresh, hopeless work starts after all else, and then alone") {
+  Table table;
+  table.drops_late = false;
+  table.Add(400, milliseconds(20));  // alone 21 ms
+  table.Add(10, milliseconds(20));
+  CHECK(table.Chosen() == Order{1});
+  Table probe;
+  probe.drops_late = false;
+  probe.Add(400, milliseconds(20));
+  probe.Add(400, milliseconds(19));
+  probe.Add(400, milliseconds(18));
+  CHECK(probe.Chosen() == Order{2});
 }
 
 TEST_CASE("a bulk turn starts with the bulk item that has waited longest, a turn without deadline likewise") {
@@ -166,6 +183,20 @@ TEST_CASE("a bulk turn starts with the bulk item that has waited longest, a turn
   CHECK(table.Chosen() == Order{2, 3, 0, 1});
   table.turn = Turn::kWithoutDeadline;
   CHECK(table.Chosen().front() == 1);
+}
+
+TEST_CASE("a bulk turn passes over the dead to the oldest bulk item that lives, and reports all it met") {
+  Table table;
+  const auto cancel = std::make_shared<CancelToken>();
+  table.Add(10, milliseconds(100));
+  for (int i = 0; i < 3; ++i) table.Add(10, Duration::zero(), kBulk, cancel);
+  table.Add(10, Duration::zero(), kBulk);
+  table.limits.max_items = 1;
+  table.turn = Turn::kOldestBulk;
+  cancel->Cancel();
+  const BatchChoice choice = table.Choose();
+  CHECK(Table::Names(choice.items) == Order{4});
+  CHECK(Table::Names(choice.dead) == Order{1, 2, 3});
 }
 
 TEST_CASE("a turn for work that is not there falls to the most urgent") {

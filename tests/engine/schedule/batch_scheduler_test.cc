@@ -1,6 +1,9 @@
 // The scheduler's rules, turn by turn: fake clock, puppet lanes.
 #include "engine/schedule/batch_scheduler.h"
 
+#include <future>
+#include <stdexcept>
+
 #include "engine/schedule/length_buckets.h"
 #include "tests/engine/schedule/scheduler_house.h"
 #include "tests/support/catch.h"
@@ -161,6 +164,39 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("with the smallest bulk_every each of the three kinds of work starts every third batch") {
+  ScheduleOptions options;
+  options.bulk_every = 3;
+  SchedulerHouse house(options, 1, {{Modality::kText, 512, 1}});
+  std::array<std::vector<std::shared_ptr<Answer>>, 3> kinds;
+  for (int i = 0; i < 20; ++i) {
+    kinds[0].push_back(house.Push({.priority = Priority::kBulk}));
+    kinds[1].push_back(house.Push({}));
+    kinds[2].push_back(house.Push({.deadline_after = seconds(10)}));
+  }
+  house.Turn();
+  for (int batch = 1; batch <= 30; ++batch) house.Finish(milliseconds(1));
+  for (const auto& answers : kinds) {
+    CHECK(std::count_if(answers.begin(), answers.end(), [](const auto& answer) { return answer->done(); }) >= 9);
+  }
+}
+
+TEST_CASE("cancelled bulk work takes no turn from the bulk work behind it, and is let go all at once") {
+  ScheduleOptions options;
+  options.bulk_every = 4;
+  SchedulerHouse house(options, 1, {{Modality::kText, 512, 1}});
+  const auto cancel = std::make_shared<CancelToken>();
+  std::vector<std::shared_ptr<Answer>> cancelled;
+  for (int i = 0; i < 20; ++i) cancelled.push_back(house.Push({.priority = Priority::kBulk, .cancel = cancel}));
+  const auto bulk = house.Push({.priority = Priority::kBulk});
+  cancel->Cancel();
+  for (int i = 0; i < 20; ++i) house.Push({.deadline_after = seconds(10)});  // there is always something more urgent
+  house.Turn();
+  for (int batch = 1; batch <= 6; ++batch) house.Finish(milliseconds(1));
+  CHECK(bulk->ok());
+  for (const auto& answer : cancelled) CHECK(answer->code == absl::StatusCode::kCancelled);
+}
+
 TEST_CASE("the max_wait policy holds a batch that is not full, and no longer than it says") {
   SchedulerHouse house(WithMaxWait(milliseconds(5)), 1, {{Modality::kText, 512, 4}});
   house.Push({});
@@ -231,6 +267,82 @@ TEST_CASE("an item that expires while the lanes are busy is answered when it exp
   CHECK(answer->dropped == DropReason::kExpired);
 }
 
+// Three batches in a row of a trained encoder took 2 s: the process was frozen, and its cost model believes it.
+void Freeze(SchedulerHouse& house) {
+  house.Train(milliseconds(10), Duration::zero());
+  for (int i = 0; i < 3; ++i) {
+    house.Push({.units = 10});
+    house.Turn();
+    house.Finish(seconds(2));
+  }
+}
+
+TEST_CASE("after a freeze work with deadlines below the prediction is run again, and the model learns better at once") {
+  SchedulerHouse house;
+  Freeze(house);
+  const auto hopeless = house.Push({.units = 10, .deadline_after = milliseconds(300)});
+  house.Turn();
+  CHECK(hopeless->dropped == DropReason::kTooLate);  // so it is predicted, and so it may be
+  house.clock.Advance(seconds(4));                   // twice what the last batch took
+  for (int i = 0; i < 10; ++i) {
+    CAPTURE(i);
+    const auto probe = house.Push({.units = 10, .deadline_after = milliseconds(300)});
+    house.Turn();
+    REQUIRE(house.puppet.held().size() == 1);
+    house.Finish(milliseconds(10));
+    CHECK(probe->ok());
+  }
+  const auto late = house.Push({.units = 10, .deadline_after = milliseconds(5)});
+  house.Turn();
+  CHECK(late->dropped == DropReason::kTooLate);  // by a model that is right again
+}
+
+TEST_CASE("while the model is in doubt one item at a time is risked, and the rest waits for its own deadline") {
+  SchedulerHouse house;
+  Freeze(house);
+  house.clock.Advance(seconds(4));
+  std::vector<std::shared_ptr<Answer>> answers;
+  for (int i = 0; i < 20; ++i) answers.push_back(house.Push({.units = 10, .deadline_after = milliseconds(300 + i)}));
+  house.Turn();
+  REQUIRE(house.puppet.held().size() == 1);
+  CHECK(house.puppet.held()[0].items.size() == 1);
+  const auto expires = house.Push({.deadline_after = milliseconds(8)});
+  house.Turn();
+  CHECK_FALSE(expires->done());
+  house.clock.Advance(milliseconds(8));
+  house.Turn();
+  CHECK(expires->dropped == DropReason::kExpired);
+  while (!house.puppet.held().empty()) house.Finish(milliseconds(10));
+  for (const auto& answer : answers) CHECK(answer->ok());
+}
+
+TEST_CASE("a model whose batches fail does not stay fresh") {
+  SchedulerHouse house;
+  house.Train(milliseconds(10), milliseconds(1));
+  for (int i = 0; i < 11; ++i) {
+    house.Push({});
+    house.Turn();
+    house.Finish(milliseconds(100), 0, absl::InternalError("device fault"));
+  }
+  house.Push({.units = 100, .deadline_after = milliseconds(20)});
+  house.Turn();
+  CHECK(house.puppet.held().size() == 1);
+}
+
+TEST_CASE("long work is not given up because of what short batches of one size cost") {
+  SchedulerHouse house;
+  for (int i = 0; i < 40; ++i) {
+    house.Push({.units = 16});
+    house.Turn();
+    house.Finish(milliseconds(2));  // which, as it is not known, is nearly all fixed cost
+  }
+  const auto answer = house.Push({.units = 500, .deadline_after = milliseconds(50)});
+  house.Turn();
+  REQUIRE(house.puppet.held().size() == 1);
+  house.Finish(milliseconds(3));
+  CHECK(answer->ok());
+}
+
 TEST_CASE("with drop_late off, hopeless work runs as long as it has not expired") {
   ScheduleOptions options;
   options.drop_late = false;
@@ -272,6 +384,36 @@ TEST_CASE("waiting items are counted per modality, with the moment the oldest wa
   CHECK(house.scheduler.Waiting(Modality::kText).items == 2);
   CHECK(house.scheduler.Waiting(Modality::kText).oldest_queued == queued);
   CHECK(house.scheduler.Waiting(Modality::kImage).items == 0);
+}
+
+TEST_CASE("a sink that throws does not end the scheduler's thread") {
+  struct ThrowingSink final : ItemSink {
+    void OnItemDone(const WorkItem& /*item*/, absl::Status /*status*/, std::vector<float> /*embedding*/) override {
+      throw std::runtime_error("the sink was told to throw");
+    }
+  };
+  struct PromisingSink final : ItemSink {
+    void OnItemDone(const WorkItem& /*item*/, absl::Status status, std::vector<float> /*embedding*/) override {
+      code.set_value(status.code());
+    }
+    std::promise<absl::StatusCode> code;
+  };
+  SteadyClock clock;
+  Observer observer;
+  ModalityQueue<WorkItemPtr> text(8);
+  PuppetExecutor puppet;
+  BatchScheduler scheduler({}, {{Modality::kText, 512, 64}}, {&text, nullptr, nullptr}, &puppet, &clock, &observer);
+  scheduler.Start();
+  auto promising = std::make_shared<PromisingSink>();
+  for (const std::shared_ptr<ItemSink>& sink :
+       {std::shared_ptr<ItemSink>(std::make_shared<ThrowingSink>()), std::shared_ptr<ItemSink>(promising)}) {
+    auto item = std::make_unique<WorkItem>(sink);
+    item->units = 1;
+    item->deadline = clock.Now();  // expired when the scheduler sees it
+    REQUIRE(text.TryPush(std::move(item)));
+    scheduler.NotifyQueued();
+  }
+  CHECK(promising->code.get_future().get() == absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_CASE("Stop fails what waits in the scheduler and in the queues, and leaves batches in flight alone") {

@@ -38,7 +38,7 @@ TEST_CASE("each item is answered exactly once under random cancels, deadlines, c
     std::mt19937_64 random(seed);
     ScheduleOptions options;
     options.drop_late = seed % 2 == 0;
-    options.bulk_every = 1 + random() % 8;
+    options.bulk_every = 3 + random() % 8;
     if (seed == 3) options.modalities[0].max_wait = milliseconds(3);
     SchedulerHouse house(options, 3, kEncoders);
     house.puppet.serves = [](size_t lane, EncoderIndex encoder) { return lane != 1 || encoder != 2; };
@@ -168,15 +168,8 @@ class ThreadedExecutor final : public BatchExecutor {
       lock.lock();
       --lanes_[lane].in_flight;
       lock.unlock();
-      BatchOutcome outcome;
-      outcome.lane = lane;
-      outcome.sequence = batch.sequence;
-      outcome.modality = batch.modality;
-      outcome.encoder = batch.encoder;
-      outcome.items = batch.items.size();
-      outcome.useful_units = batch.useful_units;
+      BatchOutcome outcome = OutcomeOf(batch, lane);
       outcome.computed_units = batch.useful_units;
-      outcome.predicted_time = batch.predicted_time;
       outcome.device_time = microseconds(1 + batch.useful_units / 10);
       outcome.status = status;
       listener_->OnBatchDone(outcome);

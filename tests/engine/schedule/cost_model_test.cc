@@ -52,6 +52,17 @@ TEST_CASE("batches of one size are taken as all per unit, so that smaller ones a
   for (int i = 0; i < 20; ++i) model.Observe(100, milliseconds(10));
   CHECK(ToSeconds(model.Predict(100)) == Approx(0.010));
   CHECK(ToSeconds(model.Predict(10)) == Approx(0.001));
+  CHECK(ToSeconds(model.Predict(1000)) == Approx(0.100));
+}
+
+TEST_CASE("the least a batch may take leaves open what batches of one size did not tell, and nothing else") {
+  CostModel model;
+  for (int i = 0; i < 20; ++i) model.Observe(100, milliseconds(10));
+  CHECK(ToSeconds(model.PredictAtLeast(10)) == Approx(0.001));
+  CHECK(ToSeconds(model.PredictAtLeast(100)) == Approx(0.010));
+  CHECK(ToSeconds(model.PredictAtLeast(1000)) == Approx(0.010));
+  Train(model);
+  for (const uint64_t units : {1, 100, 1000}) CHECK(model.PredictAtLeast(units) == model.Predict(units));
 }
 
 TEST_CASE("after costs change tenfold predictions are within 10 % from the fourth batch on") {

@@ -107,23 +107,29 @@ TEST_CASE("the share of a modality is divided evenly between its encoders") {
 }
 
 TEST_CASE("an encoder whose batches all fail at once does not take the others' turns") {
-  SchedulerHouse house({}, 1, {{Modality::kText, 64, 4}, {Modality::kImage, 4, 4}});
-  house.Train(milliseconds(2), microseconds(100));
-  house.Train(milliseconds(2), microseconds(100), 1, Modality::kImage);
-  size_t texts = 0;
-  for (int i = 0; i < 400; ++i) {
-    house.Push({});
-    house.Push({.units = 1, .modality = Modality::kImage, .encoder = 1});
-  }
-  house.Turn();
-  for (int i = 0; i < 100; ++i) {
-    if (house.puppet.held()[0].modality == Modality::kText) {
-      texts += house.Finish(milliseconds(6)).items.size();
-    } else {
-      house.Finish(Duration::zero(), 0, absl::InternalError("device fault"));
+  for (const bool trained : {true, false}) {
+    // Of another modality, or of the same one.
+    for (const Modality failing : {Modality::kImage, Modality::kText}) {
+      CAPTURE(trained, static_cast<int>(failing));
+      SchedulerHouse house({}, 1, {{Modality::kText, 64, 4}, {failing, 64, 4}});
+      house.Train(milliseconds(2), microseconds(100));
+      if (trained) house.Train(milliseconds(2), microseconds(100), 1, failing);
+      size_t texts = 0;
+      for (int i = 0; i < 400; ++i) {
+        house.Push({});
+        house.Push({.units = 1, .modality = failing, .encoder = 1});
+      }
+      house.Turn();
+      for (int i = 0; i < 100; ++i) {
+        if (house.puppet.held()[0].encoder == 0) {
+          texts += house.Finish(milliseconds(6)).items.size();
+        } else {
+          house.Finish(Duration::zero(), 0, absl::InternalError("device fault"));
+        }
+      }
+      CHECK(texts > 80);
     }
   }
-  CHECK(texts > 80);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/queue/drop_item.h"
 #include "engine/schedule/batch_scheduler.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/puppet_executor.h"
@@ -22,8 +23,10 @@ using std::chrono::seconds;
 
 // What became of one item. Thread-safety: read it when the item is done and no thread holds it any more.
 struct Answer final : ItemSink {
-  void OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> /*embedding*/) override {
-    dropped = item.dropped;
+  void OnItemDone(const WorkItem& /*item*/, absl::Status status, std::vector<float> /*embedding*/) override {
+    for (size_t reason = 0; reason < kDropReasonCount; ++reason) {
+      if (status == DropStatus(static_cast<DropReason>(reason))) dropped = static_cast<DropReason>(reason);
+    }
     code = status.code();
     if (clock != nullptr) done_at = clock->Now();
     times.fetch_add(1);

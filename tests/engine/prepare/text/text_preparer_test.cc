@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tests/engine/prepare/text/temporary_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
@@ -148,6 +148,24 @@ TEST_CASE("A part that is not supported is a load error that names it") {
   refuses("/model/unk_token", "<unk>", "'<unk>' is not in the vocabulary");
   refuses("/model/vocab", 5, "broken");
   refuses("/model/vocab/a", -4, "negative");
+}
+
+TEST_CASE("An added token listed twice is one token; with two ids it is a load error") {
+  json tokenizer = SmallTokenizer();
+  tokenizer["added_tokens"].push_back(tokenizer["added_tokens"][0]);
+  const auto preparer = Load(tokenizer);
+  REQUIRE(preparer.ok());
+  CHECK(Prepare(**preparer, "a[SEP]b")->ids == std::vector<int32_t>{2, 4, 3, 5, 3});
+  tokenizer["added_tokens"][1]["id"] = 4;
+  CHECK(absl::IsFailedPrecondition(Load(tokenizer).status()));
+  CHECK(Contains(Load(tokenizer).status(), "added token '[SEP]' has two ids, 3 and 4"));
+
+  const TemporaryFolder folder;
+  folder.Write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n");
+  folder.Write("tokenizer_config.json", R"({"model_max_length": 6, "pad_token": "[UNK]"})");
+  const auto from_vocabulary = LoadTextPreparer(folder.path(), 0);
+  REQUIRE(from_vocabulary.ok());
+  CHECK(Prepare(**from_vocabulary, "a[UNK]")->ids == std::vector<int32_t>{2, 5, 1, 3});
 }
 
 TEST_CASE("A folder without a tokeniser, with broken JSON, or without a length limit says so") {

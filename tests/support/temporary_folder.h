@@ -10,25 +10,24 @@
 
 namespace tributary {
 
-class TempFolder {
+class TemporaryFolder {
  public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tributary-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed for " + pattern);
-    path_ = pattern;
+  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "tributary-test-XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("no temporary folder at " + path_);
   }
-  ~TempFolder() {
+  ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
-  void Write(const std::string& name, std::string_view content) const {
+  // Makes the folders above it, too.
+  void Write(const std::string& name, std::string_view bytes) const {
     std::filesystem::create_directories(std::filesystem::path(File(name)).parent_path());
-    std::ofstream(File(name), std::ios::binary) << content;
+    std::ofstream(File(name), std::ios::binary) << bytes;
   }
 
  private:
