@@ -40,6 +40,7 @@ at::Tensor PoolOne(Pooling pooling, const at::Tensor& hidden, const at::Tensor& 
 at::Tensor Pool(const std::vector<Pooling>& poolings, const at::Tensor& hidden, const at::Tensor& positions,
                 const PackedSequences& sequences) {
   std::vector<at::Tensor> vectors;
+  vectors.reserve(poolings.size());
   for (const Pooling pooling : poolings) {
     vectors.push_back(PoolOne(pooling, hidden, positions, sequences.cu_seqlens));
   }

@@ -16,6 +16,7 @@ at::Tensor PreNormEncoder::Forward(const at::Tensor& ids, const at::Tensor& posi
   if (parts_.embedding_norm) sum = parts_.embedding_norm->Forward(sum);
 
   std::vector<RotaryAngles> angles;
+  angles.reserve(parts_.rotaries.size());
   for (const Rotary& rotary : parts_.rotaries) angles.push_back(rotary.Angles(positions));
   // What a half adds, in fp32 before its norm.
   const auto add = [&](const at::Tensor& branch, const std::optional<Norm>& norm) {
