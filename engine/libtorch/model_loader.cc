@@ -38,21 +38,20 @@ absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelO
   if (!folder.ok()) return folder.status();
   auto preparer = LoadTextPreparer(folder->transformer_folder, text.max_tokens);
   if (!preparer.ok()) return preparer.status();
-  if ((*preparer)->vocabulary_size() > static_cast<size_t>(folder->bert.vocabulary_size)) {
-    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
-                                                   (*preparer)->vocabulary_size() - 1, ", config.json's vocab_size is ",
-                                                   folder->bert.vocabulary_size));
-  }
-  if ((*preparer)->max_tokens() > static_cast<size_t>(folder->bert.max_positions)) {
-    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": texts of up to ", (*preparer)->max_tokens(),
-                                                   " tokens, config.json's max_position_embeddings is ",
-                                                   folder->bert.max_positions));
-  }
   const BatchOptions& batch = BatchOptionsOf(options, Modality::kText);
   auto loaded = LoadTextProgram(
       *folder,
       {.dtype = text.dtype, .device = device, .max_batch_tokens = batch.max_units, .max_batch_items = batch.max_items});
   if (!loaded.ok()) return loaded.status();
+  if ((*preparer)->vocabulary_size() > loaded->vocabulary_size) {
+    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
+                                                   (*preparer)->vocabulary_size() - 1, ", config.json's vocabulary is ",
+                                                   loaded->vocabulary_size));
+  }
+  if ((*preparer)->max_tokens() > loaded->max_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat(text.folder, ": texts of up to ", (*preparer)->max_tokens(),
+                                                   " tokens, the encoder takes ", loaded->max_tokens));
+  }
   return TextPart{*std::move(folder), *std::move(preparer), *std::move(loaded)};
 }
 
@@ -75,7 +74,8 @@ absl::StatusOr<std::string> KeyOf(const TextPart& text, const std::vector<TokenS
   hash.Add(text.loaded.revision);
   hash.Add((*config)->bytes());
   hash.Add(ComputeTypeName(text.loaded.compute_type));
-  hash.Add(std::to_string(static_cast<int>(text.folder.pooling)));
+  for (const Pooling pooling : text.folder.pooling) hash.Add(std::to_string(static_cast<int>(pooling)));
+  for (const DenseModule& dense : text.folder.dense) hash.Add(std::to_string(static_cast<int>(dense.activation)));
   for (const TokenSequence& sequence : sequences) {
     hash.Add({reinterpret_cast<const char*>(sequence.ids.data()), sequence.ids.size() * sizeof(int32_t)});
   }

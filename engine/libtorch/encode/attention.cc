@@ -1,20 +1,29 @@
 #include "engine/libtorch/encode/attention.h"
 
 #include <ATen/ops/_flash_attention_forward.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 namespace tributary {
 namespace {
 
-at::Tensor VarlenFlashAttention(const at::Tensor& qkv, const PackedSequences& sequences) {
+// Queries that share a block of keys where the reach is limited: the products of a block are (block + reach) wide, so
+// more queries compute more that is masked away, and fewer make more calls.
+constexpr int64_t kBlockQueries = 128;
+
+at::Tensor VarlenFlashAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                const PackedSequences& sequences, const AttentionOptions& options) {
   const int64_t longest = *std::max_element(sequences.lengths.begin(), sequences.lengths.end());
+  const auto reach = [&](int64_t tokens) { return tokens < longest ? tokens : -1; };
   const at::Tensor context = std::get<0>(at::_flash_attention_forward(
-      qkv.select(1, 0), qkv.select(1, 1), qkv.select(1, 2), sequences.cu_seqlens, sequences.cu_seqlens, longest,
-      longest, /*dropout_p=*/0.0, /*is_causal=*/false, /*return_debug_mask=*/false));
+      query, key, value, sequences.cu_seqlens, sequences.cu_seqlens, longest, longest, /*dropout_p=*/0.0,
+      /*is_causal=*/options.after == 0, /*return_debug_mask=*/false, options.scale, reach(options.before),
+      reach(options.after)));
   // The kernel leaves rows past the last sequence unwritten: they must not carry NaN into the layers above.
   int64_t useful = 0;
   for (const uint32_t length : sequences.lengths) useful += length;
@@ -22,21 +31,52 @@ at::Tensor VarlenFlashAttention(const at::Tensor& qkv, const PackedSequences& se
   return context;
 }
 
-at::Tensor GroupedAttention(const at::Tensor& qkv, const PackedSequences& sequences) {
-  const int64_t tokens = qkv.size(0);
-  const int64_t heads = qkv.size(2);
-  const int64_t head_size = qkv.size(3);
-  at::Tensor context = at::empty({tokens, heads, head_size}, qkv.options());
+// Texts of one length. query, context [count, heads, length, D]; key, value [count, key_value_heads, length, D].
+void AttendGroup(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                 const AttentionOptions& options, const at::Tensor& context) {
+  const int64_t length = query.size(2);
+  const bool shared_keys = options.key_value_heads != options.heads;
+  const auto attend = [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                          const std::optional<at::Tensor>& mask, bool causal) {
+    return at::scaled_dot_product_attention(q, k, v, mask, /*dropout_p=*/0.0, causal, options.scale, shared_keys);
+  };
+  const int64_t before = std::min(options.before, length - 1);
+  const int64_t after = std::min(options.after, length - 1);
+  if (before == length - 1 && (after == length - 1 || after == 0)) {
+    std::optional<at::Tensor> bias;
+    if (options.bias.defined()) bias = options.bias.narrow(1, 0, length).narrow(2, 0, length).unsqueeze(0);
+    context.copy_(attend(query, key, value, bias, /*causal=*/after < length - 1));
+    return;
+  }
+  for (int64_t first = 0; first < length; first += kBlockQueries) {
+    const int64_t count = std::min(kBlockQueries, length - first);
+    const int64_t first_key = std::max<int64_t>(0, first - before);
+    const int64_t keys = std::min(length, first + count + after) - first_key;
+    const auto integers = at::TensorOptions().dtype(at::kInt).device(query.device());
+    const at::Tensor distance = at::arange(first_key, first_key + keys, integers)
+                                    .unsqueeze(0)
+                                    .sub(at::arange(first, first + count, integers).unsqueeze(1));
+    const at::Tensor seen = distance.ge(-before).logical_and_(distance.le(after));
+    context.narrow(2, first, count)
+        .copy_(attend(query.narrow(2, first, count), key.narrow(2, first_key, keys), value.narrow(2, first_key, keys),
+                      seen, /*causal=*/false));
+  }
+}
+
+at::Tensor GroupedAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const PackedSequences& sequences, const AttentionOptions& options) {
+  const int64_t tokens = query.size(0);
+  const at::Tensor context = at::empty({tokens, options.heads, options.head_size}, query.options());
   int64_t row = 0;
   for (size_t first = 0; first < sequences.lengths.size();) {
     const int64_t length = sequences.lengths[first];
     size_t end = first + 1;
     while (end < sequences.lengths.size() && sequences.lengths[end] == length) ++end;
     const auto count = static_cast<int64_t>(end - first);
-    const at::Tensor group = qkv.narrow(0, row, count * length).view({count, length, 3, heads, head_size});
-    const at::Tensor mixed = at::scaled_dot_product_attention(
-        group.select(2, 0).transpose(1, 2), group.select(2, 1).transpose(1, 2), group.select(2, 2).transpose(1, 2));
-    context.narrow(0, row, count * length).view({count, length, heads, head_size}).copy_(mixed.transpose(1, 2));
+    const auto group = [&](const at::Tensor& rows) {
+      return rows.narrow(0, row, count * length).view({count, length, rows.size(1), rows.size(2)}).transpose(1, 2);
+    };
+    AttendGroup(group(query), group(key), group(value), options, group(context));
     row += count * length;
     first = end;
   }
@@ -44,14 +84,19 @@ at::Tensor GroupedAttention(const at::Tensor& qkv, const PackedSequences& sequen
   return context;
 }
 
+// What the flash kernel can do.
+bool Flash(const at::Tensor& query, const AttentionOptions& options) {
+  return query.is_cuda() && query.scalar_type() != at::kFloat && !options.bias.defined() &&
+         options.head_size % 8 == 0 && options.head_size <= 256;
+}
+
 }  // namespace
 
-at::Tensor PackedAttention(const at::Tensor& qkv, const PackedSequences& sequences, int64_t heads) {
-  const int64_t tokens = qkv.size(0);
-  const int64_t width = qkv.size(1) / 3;
-  const at::Tensor split = qkv.view({tokens, 3, heads, width / heads});
-  const bool flash = qkv.is_cuda() && qkv.scalar_type() != at::kFloat;
-  return (flash ? VarlenFlashAttention(split, sequences) : GroupedAttention(split, sequences)).view({tokens, width});
+at::Tensor PackedAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const PackedSequences& sequences, const AttentionOptions& options) {
+  const at::Tensor context = Flash(query, options) ? VarlenFlashAttention(query, key, value, sequences, options)
+                                                   : GroupedAttention(query, key, value, sequences, options);
+  return context.view({query.size(0), options.heads * options.head_size});
 }
 
 }  // namespace tributary

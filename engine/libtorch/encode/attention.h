@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace tributary {
@@ -14,9 +15,25 @@ struct PackedSequences {
   at::Tensor cu_seqlens;              // int32 [B+1], on the device: row where sequence b starts; last: useful rows
 };
 
-// softmax(Q K^T / sqrt(D)) V within each sequence, heads apart. qkv [T, 3*heads*D]: Q, K, V side by side; result
-// [T, heads*D]; rows of no sequence are zero. Softmax runs in fp32.
-// CPU: one fused call per group of equal lengths. CUDA, fp16 and bf16: one varlen flash call for all.
-at::Tensor PackedAttention(const at::Tensor& qkv, const PackedSequences& sequences, int64_t heads);
+struct AttentionOptions {
+  static constexpr int64_t kWholeText = std::numeric_limits<int64_t>::max();
+
+  int64_t heads = 0;
+  int64_t key_value_heads = 0;  // divides heads: each serves heads / key_value_heads of them
+  int64_t head_size = 0;
+  double scale = 0;  // of Q K^T; 1/sqrt(head_size) as a rule
+  // How many tokens before and after itself a token sees; after = 0: causal.
+  int64_t before = kWholeText;
+  int64_t after = kWholeText;
+  // f32 [heads, longest, longest], added to scale * Q K^T; undefined: none. Only where the whole text is seen.
+  at::Tensor bias;
+};
+
+// softmax(scale * Q K^T + bias) V within each sequence and each token's reach, heads apart. query [T, heads, D]; key,
+// value [T, key_value_heads, D]; result [T, heads*D], rows of no sequence zero. Softmax runs in fp32.
+// CPU: one fused call per group of equal lengths, or per block of queries where a reach ends before the text does.
+// CUDA, fp16 and bf16, without bias: one varlen flash call for all.
+at::Tensor PackedAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const PackedSequences& sequences, const AttentionOptions& options);
 
 }  // namespace tributary

@@ -5,6 +5,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
 
 #include "engine/libtorch/device/torch_device.h"
 
@@ -23,7 +24,7 @@ at::Tensor ReorderWeight(const at::Tensor& weight) {
   return op.call(weight, kLayoutRows);
 }
 
-at::Tensor LinearPointwise(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+at::Tensor LinearPointwise(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                            std::string_view activation, std::optional<std::string_view> algorithm) {
   static const auto op =
       c10::Dispatcher::singleton()
@@ -33,13 +34,14 @@ at::Tensor LinearPointwise(const at::Tensor& x, const at::Tensor& weight, const 
   return op.call(x, weight, bias, activation, c10::List<std::optional<at::Scalar>>(), algorithm);
 }
 
-at::Tensor LinearPointwiseAdd(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
-                              const at::Tensor& bias) {
+// operation: add, mul.
+at::Tensor LinearPointwiseBinary(const at::Tensor& x, const at::Tensor& other, const at::Tensor& weight,
+                                 const std::optional<at::Tensor>& bias, std::string_view operation) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("mkldnn::_linear_pointwise", "binary")
                              .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                                                const std::optional<at::Tensor>&, std::string_view)>();
-  return op.call(x, residual, weight, bias, "add");
+  return op.call(x, other, weight, bias, operation);
 }
 
 }  // namespace
@@ -48,6 +50,7 @@ std::optional<Activation> ActivationOf(std::string_view hidden_act) {
   if (hidden_act == "gelu") return Activation::kGelu;
   if (hidden_act == "gelu_new" || hidden_act == "gelu_pytorch_tanh") return Activation::kGeluTanh;
   if (hidden_act == "relu") return Activation::kRelu;
+  if (hidden_act == "silu" || hidden_act == "swish") return Activation::kSilu;
   return std::nullopt;
 }
 
@@ -56,7 +59,7 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType typ
   const auto place = TorchDevice(device);
   const auto dtype = TorchType(type);
   weight_ = weight.to(place, dtype);
-  bias_ = bias.to(place, dtype, /*non_blocking=*/false, /*copy=*/true);
+  if (bias.defined()) bias_ = bias.to(place, dtype, /*non_blocking=*/false, /*copy=*/true);
   // A fresh layout is a copy already; without one, do not leave the weight in the mapped file.
   weight_ = packed_ ? ReorderWeight(weight_.contiguous()) : weight_.clone();
 }
@@ -72,6 +75,8 @@ at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
         return LinearPointwise(x, weight_, bias_, "gelu", "tanh");
       case Activation::kRelu:
         return LinearPointwise(x, weight_, bias_, "relu", std::nullopt);
+      case Activation::kSilu:
+        return LinearPointwise(x, weight_, bias_, "swish", std::nullopt);
     }
   }
   at::Tensor y = at::linear(x, weight_, bias_);
@@ -84,13 +89,20 @@ at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
       return at::gelu(y, "tanh");
     case Activation::kRelu:
       return at::relu(y);
+    case Activation::kSilu:
+      return at::silu(y);
   }
   return y;
 }
 
 at::Tensor Linear::ForwardAdd(const at::Tensor& x, const at::Tensor& residual) const {
-  if (packed_) return LinearPointwiseAdd(x, residual, weight_, bias_);
+  if (packed_) return LinearPointwiseBinary(x, residual, weight_, bias_, "add");
   return at::linear(x, weight_, bias_).add_(residual);
+}
+
+at::Tensor Linear::ForwardMultiply(const at::Tensor& x, const at::Tensor& factor) const {
+  if (packed_) return LinearPointwiseBinary(x, factor, weight_, bias_, "mul");
+  return at::linear(x, weight_, bias_).mul_(factor);
 }
 
 }  // namespace tributary

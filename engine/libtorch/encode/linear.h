@@ -14,7 +14,7 @@
 namespace tributary {
 
 // What follows the product inside the layer. kGelu: by the error function; kGeluTanh: its tanh approximation.
-enum class Activation : uint8_t { kNone, kGelu, kGeluTanh, kRelu };
+enum class Activation : uint8_t { kNone, kGelu, kGeluTanh, kRelu, kSilu };
 // From hidden_act of a config.json; nullopt: not one of ours.
 std::optional<Activation> ActivationOf(std::string_view hidden_act);
 
@@ -24,17 +24,21 @@ std::optional<Activation> ActivationOf(std::string_view hidden_act);
 // Thread-safety: const methods from any thread. Errors: LibTorch's exceptions; the program guards.
 class Linear {
  public:
-  // weight [out, in], bias [out]; any type, on any device.
+  // Empty, to be assigned to.
+  Linear() = default;
+  // weight [out, in], bias [out] or undefined; any type, on any device.
   Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType type, const ProgramDevice& device);
 
   at::Tensor Forward(const at::Tensor& x, Activation activation = Activation::kNone) const;
   // x W^T + b + residual; residual [T, out].
   at::Tensor ForwardAdd(const at::Tensor& x, const at::Tensor& residual) const;
+  // (x W^T + b) * factor; factor [T, out].
+  at::Tensor ForwardMultiply(const at::Tensor& x, const at::Tensor& factor) const;
 
  private:
-  bool packed_;        // oneDNN's own layout, CPU only
-  at::Tensor weight_;  // packed, or [out, in]
-  at::Tensor bias_;
+  bool packed_ = false;  // oneDNN's own layout, CPU only
+  at::Tensor weight_;    // packed, or [out, in]
+  std::optional<at::Tensor> bias_;
 };
 
 }  // namespace tributary

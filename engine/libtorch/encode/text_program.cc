@@ -13,8 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/device/torch_device.h"
-#include "engine/libtorch/encode/bert.h"
-#include "engine/libtorch/encode/pooling.h"
+#include "engine/libtorch/encode/text_encoder.h"
+#include "engine/libtorch/encode/text_families.h"
+#include "engine/libtorch/encode/text_head.h"
+#include "engine/libtorch/weights/content_hash.h"
 #include "engine/libtorch/weights/safetensors.h"
 #include "engine/schedule/length_buckets.h"
 
@@ -23,6 +25,9 @@ namespace {
 
 constexpr uint64_t kCpuBatchTokens = 512;
 constexpr uint64_t kCudaBatchTokens = 8192;
+// A text longer than the budget, up to which its token total is run at load too. Beyond, a model of long contexts would
+// be hours at it; a longer total costs its first batch some milliseconds more.
+constexpr uint64_t kWarmTextTokens = 512;
 
 // The parts of a slot.
 struct SlotLayout {
@@ -37,21 +42,21 @@ struct SlotLayout {
 
 class TextProgram final : public BatchProgram {
  public:
-  TextProgram(BertEncoder encoder, const TextModelFolder& folder, ProgramDevice device, uint64_t max_tokens,
+  TextProgram(std::unique_ptr<TextEncoder> encoder, TextHead head, ProgramDevice device, uint64_t max_tokens,
               size_t max_items)
       : encoder_(std::move(encoder)),
-        config_(folder.bert),
-        pooling_(folder.pooling),
+        head_(std::move(head)),
+        info_(encoder_->info()),
         device_(device),
         max_batch_tokens_(max_tokens),
         max_batch_items_(max_items) {}
 
-  uint32_t OutputDimension() const override { return static_cast<uint32_t>(config_.hidden_size); }
+  uint32_t OutputDimension() const override { return static_cast<uint32_t>(head_.dimensions()); }
   uint64_t MaxBatchUnits() const override { return max_batch_tokens_; }
   size_t MaxBatchItems() const override { return max_batch_items_; }
   size_t MaxInputBytes() const override {
     // One text of all positions fits even where the budget is smaller.
-    const uint64_t most = std::max(max_batch_tokens_, static_cast<uint64_t>(config_.max_positions));
+    const uint64_t most = std::max(max_batch_tokens_, static_cast<uint64_t>(info_.max_tokens));
     return SlotLayout(RoundedTokenTotal(most), max_batch_items_).Bytes();
   }
 
@@ -63,7 +68,7 @@ class TextProgram final : public BatchProgram {
     });
   }
 
-  // Runs every token total once.
+  // Runs every token total once, up to the budget or kWarmTextTokens.
   absl::Status Warm() const;
 
  private:
@@ -72,9 +77,9 @@ class TextProgram final : public BatchProgram {
   StagedBatch Fill(const std::vector<std::span<const int32_t>>& sequences, std::byte* input) const;
   void Encode(const StagedBatch& staged, const std::byte* input, std::byte* output) const;
 
-  const BertEncoder encoder_;
-  const BertConfig config_;
-  const Pooling pooling_;
+  const std::unique_ptr<const TextEncoder> encoder_;
+  const TextHead head_;
+  const TextEncoderInfo info_;
   const ProgramDevice device_;
   const uint64_t max_batch_tokens_;
   const size_t max_batch_items_;
@@ -86,13 +91,13 @@ absl::StatusOr<const TokenSequence*> TextProgram::Checked(const WorkItem& item) 
   const auto* sequence = std::get_if<TokenSequence>(&item.prepared);
   if (sequence == nullptr) return absl::InternalError("a text batch holds an item without token ids");
   const size_t length = sequence->ids.size();
-  if (length == 0 || length > static_cast<size_t>(config_.max_positions)) {
+  if (length == 0 || length > static_cast<size_t>(info_.max_tokens)) {
     return absl::InternalError(
-        absl::StrCat("a text of ", length, " tokens; the encoder takes 1 to ", config_.max_positions));
+        absl::StrCat("a text of ", length, " tokens; the encoder takes 1 to ", info_.max_tokens));
   }
   for (const int32_t id : sequence->ids) {
-    if (id < 0 || id >= config_.vocabulary_size) {
-      return absl::InternalError(absl::StrCat("token id ", id, " is not below ", config_.vocabulary_size));
+    if (id < 0 || id >= info_.vocabulary_size) {
+      return absl::InternalError(absl::StrCat("token id ", id, " is not below ", info_.vocabulary_size));
     }
   }
   return sequence;
@@ -164,16 +169,17 @@ void TextProgram::Encode(const StagedBatch& staged, const std::byte* input, std:
   };
   const PackedSequences sequences{.lengths = staged.lengths,
                                   .cu_seqlens = slot_tensor(layout.Starts(), layout.batch + 1)};
-  const at::Tensor hidden =
-      encoder_.Forward(slot_tensor(0, layout.tokens), slot_tensor(layout.Positions(), layout.tokens), sequences);
-  at::from_blob(output, {static_cast<int64_t>(layout.batch), config_.hidden_size},
+  const at::Tensor positions = slot_tensor(layout.Positions(), layout.tokens);
+  const at::Tensor hidden = encoder_->Forward(slot_tensor(0, layout.tokens), positions, sequences);
+  at::from_blob(output, {static_cast<int64_t>(layout.batch), head_.dimensions()},
                 at::TensorOptions().dtype(at::kFloat).device(place))
-      .copy_(Pool(pooling_, hidden, sequences), /*non_blocking=*/true);
+      .copy_(head_.Forward(hidden, positions, sequences), /*non_blocking=*/true);
 }
 
 absl::Status TextProgram::Warm() const {
-  const uint64_t most = std::max(max_batch_tokens_, static_cast<uint64_t>(config_.max_positions));
-  const std::vector<int32_t> ids(static_cast<size_t>(config_.max_positions), 0);
+  const auto longest = static_cast<uint64_t>(info_.max_tokens);
+  const uint64_t most = std::max(max_batch_tokens_, std::min(longest, kWarmTextTokens));
+  const std::vector<int32_t> ids(std::min(longest, RoundedTokenTotal(most)), 0);
   for (uint64_t total = RoundedTokenTotal(1); total <= RoundedTokenTotal(most); total = RoundedTokenTotal(total + 1)) {
     std::vector<std::span<const int32_t>> sequences;
     for (uint64_t left = total; left > 0; left -= sequences.back().size()) {
@@ -191,20 +197,35 @@ absl::Status TextProgram::Warm() const {
 absl::StatusOr<LoadedTextProgram> LoadTextProgram(const TextModelFolder& folder, const TextProgramOptions& options) {
   auto type = ResolveComputeType(options.dtype, options.device);
   if (!type.ok()) return type.status();
+  auto family = TextFamilyOf(folder.transformer_folder);
+  if (!family.ok()) return family.status();
+  if (*type == ComputeType::kFp16 && !(*family)->fp16 && options.dtype == "auto") type = ComputeType::kBf16;
   auto weights = SafetensorsWeights::OpenFolder(folder.transformer_folder);
   if (!weights.ok()) return weights.status();
-  auto encoder = GuardTorch([&] { return BertEncoder::Load(folder.bert, *weights, *type, options.device); });
+  auto encoder =
+      GuardTorch([&] { return LoadTextEncoder(folder.transformer_folder, *weights, *type, options.device); });
   if (!encoder.ok()) return encoder.status();
+  const TextEncoderInfo info = (*encoder)->info();
+  auto head = GuardTorch([&] { return TextHead::Load(folder, info.hidden_size, options.device); });
+  if (!head.ok()) return head.status();
 
   uint64_t max_tokens = options.max_batch_tokens;
   if (max_tokens == 0) max_tokens = options.device.kind == DeviceKind::kCuda ? kCudaBatchTokens : kCpuBatchTokens;
   LoadedTextProgram loaded{.program = nullptr,
                            .compute_type = *type,
                            .revision = weights->Revision(),
-                           .parameter_count = encoder->parameter_count(),
-                           .parameter_bytes = encoder->parameter_bytes()};
-  auto program =
-      std::make_unique<TextProgram>(*std::move(encoder), folder, options.device, max_tokens, options.max_batch_items);
+                           .vocabulary_size = static_cast<size_t>(info.vocabulary_size),
+                           .max_tokens = static_cast<size_t>(info.max_tokens),
+                           .parameter_count = info.parameter_count + head->parameter_count(),
+                           .parameter_bytes = info.parameter_bytes + head->parameter_count() * sizeof(float)};
+  if (!head->revision().empty()) {
+    ContentHash both;
+    both.Add(loaded.revision);
+    both.Add(head->revision());
+    loaded.revision = both.Hex();
+  }
+  auto program = std::make_unique<TextProgram>(*std::move(encoder), *std::move(head), options.device, max_tokens,
+                                               options.max_batch_items);
   if (auto status = program->Warm(); !status.ok()) return status;
   loaded.program = std::move(program);
   return loaded;

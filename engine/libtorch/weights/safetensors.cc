@@ -6,7 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -69,6 +71,7 @@ absl::StatusOr<std::set<std::string>> ShardNames(const std::string& index_path) 
     }
     shards.insert(name);
   }
+  if (shards.empty()) return absl::InvalidArgumentError(absl::StrCat(index_path, ": weight_map names no file"));
   return shards;
 }
 
@@ -118,11 +121,30 @@ std::vector<std::string> SafetensorsWeights::Names() const {
   return names;
 }
 
+std::string SafetensorsWeights::Files() const {
+  return absl::StrCat(files_.front()->path(), files_.size() > 1 ? " and its sister files" : "");
+}
+
+absl::StatusOr<std::string> SafetensorsWeights::PrefixOf(std::string_view name) const {
+  std::optional<std::string> prefix;
+  for (const auto& [full, place] : tensors_) {
+    if (!full.ends_with(name)) continue;
+    std::string before = full.substr(0, full.size() - name.size());
+    if (!before.empty() && before.back() != '.') continue;
+    if (prefix) {
+      return absl::InvalidArgumentError(absl::StrCat(Files(), ": both '", *prefix, std::string(name), "' and '", full,
+                                                     "': which model is meant is not clear"));
+    }
+    prefix = std::move(before);
+  }
+  if (prefix) return *std::move(prefix);
+  return absl::NotFoundError(absl::StrCat(Files(), ": no tensor '", std::string(name), "', with or without a prefix"));
+}
+
 absl::StatusOr<at::Tensor> SafetensorsWeights::Get(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    return absl::NotFoundError(absl::StrCat(files_.front()->path(), files_.size() > 1 ? " and its sister files" : "",
-                                            ": no tensor '", std::string(name), "'"));
+    return absl::NotFoundError(absl::StrCat(Files(), ": no tensor '", std::string(name), "'"));
   }
   const auto& [index, entry] = found->second;
   const std::shared_ptr<const MappedFile>& file = files_[index];

@@ -30,6 +30,10 @@ class SafetensorsWeights {
   bool Has(std::string_view name) const { return tensors_.find(name) != tensors_.end(); }
   std::vector<std::string> Names() const;
 
+  // What stands before `name` in the one tensor whose name is it, or ends in "." and it: "bert.", "model.", "".
+  // NOT_FOUND where there is none, INVALID_ARGUMENT where there are several.
+  absl::StatusOr<std::string> PrefixOf(std::string_view name) const;
+
   // The tensor as it lies in the file. Its memory is read-only: convert or copy before changing it in place.
   absl::StatusOr<at::Tensor> Get(std::string_view name) const;
   // The same, and an error unless it has this shape.
@@ -45,6 +49,7 @@ class SafetensorsWeights {
   };
 
   absl::Status AddFile(const std::string& path);
+  std::string Files() const;  // for messages
 
   std::vector<std::shared_ptr<const MappedFile>> files_;
   std::map<std::string, Place, std::less<>> tensors_;

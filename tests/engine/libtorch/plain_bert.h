@@ -13,6 +13,18 @@
 
 namespace tributary {
 
+struct BertConfig {
+  int64_t hidden_size = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t intermediate_size = 0;
+  int64_t vocabulary_size = 0;
+  int64_t max_positions = 0;
+  int64_t token_types = 0;
+  double layer_norm_eps = 1e-12;
+  std::string hidden_act;
+};
+
 class PlainBert {
  public:
   PlainBert(BertConfig config, uint32_t seed);

@@ -39,7 +39,7 @@ absl::StatusOr<LoadedTextProgram> Load(const TemporaryFolder& folder, Pooling po
   InitTorchThread();
   auto read = ReadTextModelFolder(folder.path());
   if (!read.ok()) return read.status();
-  read->pooling = pooling;
+  read->pooling = {pooling};
   return LoadTextProgram(*read, options);
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("A model folder that does not fit its weights is refused with file and
 
 TEST_CASE("An activation or type that cannot be run is refused by its key") {
   BertConfig config = TinyConfig();
-  config.hidden_act = "silu";
+  config.hidden_act = "quick_gelu";
   const TemporaryFolder folder;
   PlainBert(config, 10).Write(folder, "");
   CHECK_THAT(std::string(Load(folder).status().message()), ContainsSubstring("hidden_act must be gelu"));

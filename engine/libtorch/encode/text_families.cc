@@ -1,0 +1,64 @@
+#include "engine/libtorch/encode/text_families.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/libtorch/encode/text_encoder.h"
+
+namespace tributary {
+namespace {
+
+constexpr TextFamily kFamilies[] = {
+    {"bert", "BERT", "all-MiniLM, bge, e5, gte (2023), mxbai-embed", true, LoadBert},
+    {"distilbert", "DistilBERT", "multi-qa-distilbert, msmarco-distilbert", true, LoadDistilBert},
+    {"gemma3_text", "Gemma 3", "embeddinggemma", false, LoadGemma3},
+    {"gte", "GTE (2024)", "gte-multilingual-base, as transformers has it", true, LoadGte},
+    {"modernbert", "ModernBERT", "gte-modernbert, nomic-embed modernbert", true, LoadModernBert},
+    {"mpnet", "MPNet", "all-mpnet-base, multi-qa-mpnet", true, LoadMpNet},
+    {"new", "GTE (2024)", "gte-base-en-v1.5, gte-multilingual-base", true, LoadGte},
+    {"nomic_bert", "NomicBERT", "nomic-embed-text-v1, v1.5", true, LoadNomicBert},
+    {"qwen3", "Qwen3", "Qwen3-Embedding", true, LoadQwen3},
+    {"roberta", "RoBERTa", "all-distilroberta, all-roberta-large", true, LoadRoberta},
+    {"xlm-roberta", "XLM-RoBERTa", "bge-m3, multilingual-e5", true, LoadRoberta},
+};
+
+}  // namespace
+
+std::span<const TextFamily> TextFamilies() { return kFamilies; }
+
+absl::StatusOr<const TextFamily*> TextFamilyOf(const std::string& folder) {
+  auto config = JsonFile::Read(folder + "/config.json");
+  if (!config.ok()) return config.status();
+  const std::string model_type = config->Text("model_type", "");
+  for (const TextFamily& family : kFamilies) {
+    if (family.model_type == model_type) return &family;
+  }
+  config->Fail(absl::StrCat("model_type '", model_type, "' is not one of ",
+                            absl::StrJoin(kFamilies, ", ", [](std::string* out, const TextFamily& family) {
+                              out->append(family.model_type);
+                            })));
+  return config->status();
+}
+
+absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTextEncoder(const std::string& folder,
+                                                             const SafetensorsWeights& weights, ComputeType type,
+                                                             const ProgramDevice& device) {
+  auto family = TextFamilyOf(folder);
+  if (!family.ok()) return family.status();
+  // The reference would add its weights to the model's.
+  std::error_code ignored;
+  if (std::filesystem::exists(folder + "/adapter_config.json", ignored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, "/adapter_config.json: adapters are not supported; merge them into the weights"));
+  }
+  if (type == ComputeType::kFp16 && !(*family)->fp16) {
+    return absl::InvalidArgumentError(absl::StrCat("dtype fp16 is too small for the activations of ",
+                                                   std::string((*family)->name), "; use auto, bf16 or fp32"));
+  }
+  auto config = JsonFile::Read(folder + "/config.json");
+  if (!config.ok()) return config.status();
+  return (*family)->load({*config, weights, type, device});
+}
+
+}  // namespace tributary
