@@ -20,6 +20,8 @@ import tempfile
 import generate_tokenizer as golden
 import generate_tokenizer_families as families
 
+MAX_TOKENS = 512  # of a single file, which has no limit of its own
+
 
 def product_ids(dump, folder, texts, max_tokens=0):
     data = b"".join(struct.pack("<I", len(t)) + t for t in (text.encode() for text in texts))
@@ -45,10 +47,10 @@ def main():
     if os.path.isdir(args.folder):
         folder, reference_ids = args.folder, golden.Reference(args.folder).ids
     else:
-        folder, reference_ids = tempfile.mkdtemp(), families.reference(args.folder)
+        folder, reference_ids = tempfile.mkdtemp(), families.reference(args.folder, MAX_TOKENS)
         shutil.copy(args.folder, os.path.join(folder, "tokenizer.json"))
         with open(os.path.join(folder, "sentence_bert_config.json"), "w") as file:
-            file.write(f'{{"max_seq_length": {families.MAX_TOKENS}}}')
+            file.write(f'{{"max_seq_length": {MAX_TOKENS}}}')
     corpus = golden.read_corpus()
     first = args.seed << 32
     sets = {

@@ -299,10 +299,10 @@ FAMILIES = [roberta, clip, qwen, modern_bert, llama3, gemma, siglip2, mistral, l
             mpnet, distilbert, other_word_piece]
 
 
-def reference(path):
+def reference(path, max_tokens=MAX_TOKENS):
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_TOKENS)
+    tokenizer.enable_truncation(max_tokens)
     return lambda texts: [encoding.ids for encoding in tokenizer.encode_batch(texts)]
 
 

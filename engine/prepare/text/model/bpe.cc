@@ -1,8 +1,9 @@
 #include "engine/prepare/text/model/bpe.h"
 
-#include <algorithm>
+#include <bit>
 #include <span>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/prepare/text/unicode/utf8.h"
@@ -13,7 +14,23 @@ namespace {
 // Words of more symbols are looked at for places to cut. Shorter ones are merged faster than looked at.
 constexpr size_t kCutFrom = 16;
 
+// The pieces of one symbol.
+std::vector<int32_t> AllSymbols(const BpeOptions& options, int32_t none) {
+  std::vector<int32_t> all(kCodePointCount, none);
+  for (const auto& [piece, id] : options.vocabulary) {
+    size_t end = 1;
+    char32_t code = static_cast<uint8_t>(piece[0]);
+    if (!options.byte_level) code = utf8::Decode(piece, end = 0);
+    if (end == piece.size()) all[code] = id;
+  }
+  return all;
+}
+
 }  // namespace
+
+// About sixteen bits for each: one in sixteen that are not there is said to be.
+Bpe::Joints::Joints(size_t count)
+    : shift_(64 - static_cast<uint32_t>(std::bit_width(count * 16 + 64))), bits_((size_t{1} << (64 - shift_)) / 64) {}
 
 // What one call needs; reused from word to word.
 struct Bpe::Scratch {
@@ -28,7 +45,9 @@ Bpe::Bpe(const BpeOptions& options)
       byte_level_(options.byte_level),
       fuse_unknown_(options.fuse_unknown),
       byte_fallback_(options.byte_fallback),
-      ignore_merges_(options.ignore_merges) {
+      ignore_merges_(options.ignore_merges),
+      symbols_(AllSymbols(options, kNoId)),
+      joints_(options.merges.size()) {
   size_t bytes = 0;
   for (const auto& [piece, id] : options.vocabulary) bytes += piece.size();
   text_.reserve(bytes);
@@ -40,8 +59,6 @@ Bpe::Bpe(const BpeOptions& options)
   }
   byte_ids_.fill(kNoId);
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
-    const char c = static_cast<char>(byte);
-    if (options.byte_level) byte_ids_[byte] = Find(pieces_, {&c, 1});
     if (options.byte_fallback) byte_ids_[byte] = Find(pieces_, absl::StrFormat("<0x%02X>", byte));
   }
 }
@@ -59,16 +76,16 @@ absl::Status Bpe::AddMerges(const BpeOptions& options) {
   absl::flat_hash_set<int32_t> symbols{unknown_id_};
   if (byte_fallback_) symbols.insert(byte_ids_.begin(), byte_ids_.end());
   const auto first = [&](std::string_view piece) {
-    size_t end = byte_level_ ? 1 : 0;
-    if (!byte_level_) utf8::Decode(piece, end);
-    const bool is_last = piece.substr(end) == word_suffix_ && !word_suffix_.empty();
-    return Symbol(piece.substr(0, end), is_last);
+    size_t end = 0;
+    const char32_t code = Next(piece, end);
+    return Symbol(code, piece.substr(end) == word_suffix_);
   };
   const auto last = [&](std::string_view piece) {
-    const bool has_suffix = !word_suffix_.empty() && piece.size() > word_suffix_.size() &&
-                            piece.substr(piece.size() - word_suffix_.size()) == word_suffix_;
-    if (has_suffix) piece.remove_suffix(word_suffix_.size());
-    return Symbol(byte_level_ ? piece.substr(piece.size() - 1) : piece.substr(utf8::StartOfLast(piece)), has_suffix);
+    const size_t suffix = word_suffix_.size();
+    const bool has_suffix = piece.size() > suffix && piece.substr(piece.size() - suffix) == word_suffix_;
+    if (has_suffix) piece.remove_suffix(suffix);
+    size_t start = byte_level_ ? piece.size() - 1 : utf8::StartOfLast(piece);
+    return Symbol(Next(piece, start), has_suffix);
   };
   for (size_t rank = 0; rank < options.merges.size(); ++rank) {
     const auto& [left, right] = options.merges[rank];
@@ -80,8 +97,7 @@ absl::Status Bpe::AddMerges(const BpeOptions& options) {
                                                      "'): not all of the two and what they become are pieces"));
     }
     merges_.Add(left_id, right_id, {static_cast<uint32_t>(rank), merged_id});
-    joints_.insert(
-        Joint(symbols.contains(left_id) ? left_id : last(left), symbols.contains(right_id) ? right_id : first(right)));
+    joints_.Add(symbols.contains(left_id) ? left_id : last(left), symbols.contains(right_id) ? right_id : first(right));
   }
   return absl::OkStatus();
 }
@@ -100,9 +116,19 @@ void Bpe::FindWholeWords() {
   }
 }
 
-int32_t Bpe::Symbol(std::string_view symbol, bool is_last) const {
-  if (is_last && !word_suffix_.empty()) return Find(pieces_, std::string(symbol) + word_suffix_);
-  return byte_level_ ? byte_ids_[static_cast<uint8_t>(symbol[0])] : Find(pieces_, symbol);
+char32_t Bpe::Next(std::string_view word, size_t& position) const {
+  return byte_level_ ? static_cast<uint8_t>(word[position++]) : utf8::Decode(word, position);
+}
+
+int32_t Bpe::Symbol(char32_t code, bool is_last) const {
+  if (!is_last || word_suffix_.empty()) return symbols_[code];
+  std::string symbol;
+  if (byte_level_) {
+    symbol.push_back(static_cast<char>(code));
+  } else {
+    utf8::Append(code, symbol);
+  }
+  return Find(pieces_, symbol + word_suffix_);
 }
 
 void Bpe::ReadSymbols(std::string_view word, Scratch& scratch) const {
@@ -117,19 +143,14 @@ void Bpe::ReadSymbols(std::string_view word, Scratch& scratch) const {
   bool was_unknown = false;
   for (size_t end = 0; end < word.size();) {
     const size_t begin = end;
-    if (byte_level_) {
-      ++end;
-    } else {
-      utf8::Decode(word, end);
-    }
-    const auto symbol = word.substr(begin, end - begin);
-    if (const int32_t id = Symbol(symbol, end == word.size()); id != kNoId) {
+    const char32_t code = Next(word, end);
+    if (const int32_t id = Symbol(code, end == word.size()); id != kNoId) {
       add(id, begin);
       was_unknown = false;
     } else if (byte_fallback_) {
-      for (const char c : symbol) add(byte_ids_[static_cast<uint8_t>(c)], begin);
+      for (size_t i = begin; i < end; ++i) add(byte_ids_[static_cast<uint8_t>(word[i])], i);
       if (end == word.size()) {
-        for (const char c : word_suffix_) add(byte_ids_[static_cast<uint8_t>(c)], begin);
+        for (const char c : word_suffix_) add(byte_ids_[static_cast<uint8_t>(c)], end);
       }
     } else if (unknown_id_ != kNoId && !(was_unknown && fuse_unknown_)) {
       add(unknown_id_, begin);
@@ -153,7 +174,7 @@ void Bpe::EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std
   }
   size_t begin = 0;
   for (size_t end = 1; end <= symbols.size() && ids.size() <= enough; ++end) {
-    if (end < symbols.size() && joints_.contains(Joint(symbols[end - 1], symbols[end]))) continue;
+    if (end < symbols.size() && joints_.May(symbols[end - 1], symbols[end])) continue;
     const size_t start = scratch.begins[begin];
     const int32_t whole =
         end - begin == 1 ? symbols[begin] : Find(whole_words_, word.substr(start, scratch.begins[end] - start));

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/prepare/text/model/merge_table.h"
 #include "engine/prepare/text/model/model.h"
+#include "engine/prepare/text/unicode/code_point_table.h"
 
 namespace tributary {
 
@@ -54,14 +54,30 @@ class Bpe : public TokenModel {
     const auto found = words.find(word);
     return found == words.end() ? kNoId : found->second;
   }
-  static uint64_t Joint(int32_t left, int32_t right) {
-    return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
-  }
+  // Symbols side by side inside some piece that merges make. May say yes where no is right: then a word is cut less,
+  // and no result changes.
+  class Joints {
+   public:
+    explicit Joints(size_t count);
+    void Add(int32_t left, int32_t right) { bits_[Place(left, right) / 64] |= 1ull << Place(left, right) % 64; }
+    bool May(int32_t left, int32_t right) const {
+      return (bits_[Place(left, right) / 64] >> Place(left, right) % 64 & 1) != 0;
+    }
+
+   private:
+    size_t Place(int32_t left, int32_t right) const {
+      const uint64_t both = uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
+      return both * 0x9E3779B97F4A7C15 >> shift_;
+    }
+    uint32_t shift_;
+    std::vector<uint64_t> bits_;
+  };
 
   explicit Bpe(const BpeOptions& options);
   absl::Status AddMerges(const BpeOptions& options);
   void FindWholeWords();
-  int32_t Symbol(std::string_view symbol, bool is_last) const;
+  char32_t Next(std::string_view word, size_t& position) const;
+  int32_t Symbol(char32_t code, bool is_last) const;
   void ReadSymbols(std::string_view word, Scratch& scratch) const;
   void EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std::vector<int32_t>& ids) const;
 
@@ -74,9 +90,10 @@ class Bpe : public TokenModel {
   std::string text_;  // all pieces, one behind the other: what the keys of the maps point into
   Words pieces_;
   Words whole_words_;                  // those the merges arrive at
-  std::array<int32_t, 256> byte_ids_;  // of a byte's symbol, or of its fallback; kNoId: none
+  CodePointTable<int32_t> symbols_;    // by character or byte; kNoId: none
+  std::array<int32_t, 256> byte_ids_;  // of the fallback
   MergeTable merges_;
-  absl::flat_hash_set<uint64_t> joints_;  // symbols side by side inside some piece that merges make
+  Joints joints_;
 };
 
 }  // namespace tributary
