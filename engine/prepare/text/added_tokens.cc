@@ -10,6 +10,7 @@ namespace {
 
 std::vector<std::pair<std::string, int32_t>> Places(const std::vector<AddedToken>& tokens) {
   std::vector<std::pair<std::string, int32_t>> places;
+  places.reserve(tokens.size());
   for (const auto& token : tokens) places.emplace_back(token.content, static_cast<int32_t>(places.size()));
   return places;
 }

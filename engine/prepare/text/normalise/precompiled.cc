@@ -15,6 +15,8 @@ uint32_t Label(uint32_t unit) { return unit & (1u << 31 | 0xFF); }
 uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & 1u << 9) >> 6); }
 uint32_t Value(uint32_t unit) { return unit & ((1u << 31) - 1); }
 
+bool IsAscii(char c) { return static_cast<uint8_t>(c) < 0x80; }
+
 constexpr size_t kLongestGrapheme = 5;  // bytes
 
 }  // namespace
@@ -41,7 +43,7 @@ Precompiled::Precompiled(std::vector<uint32_t> units, std::string replacements)
     : units_(std::move(units)), replacements_(std::move(replacements)) {
   for (size_t i = 0; i < is_kept_.size(); ++i) {
     const char c = static_cast<char>(i);
-    is_kept_[i] = !Find({&c, 1});
+    is_kept_[i] = c != '\r' && !Find({&c, 1});
   }
 }
 
@@ -75,10 +77,7 @@ void Precompiled::Apply(std::string& text) const {
   while (position < text.size()) {
     // ASCII with ASCII behind it is a cluster of its own, but for a line break of two.
     size_t kept = position;
-    while (kept < text.size() && static_cast<uint8_t>(text[kept]) < 0x80 && is_kept_[static_cast<size_t>(text[kept])] &&
-           (kept + 1 == text.size() || static_cast<uint8_t>(text[kept + 1]) < 0x80) && text[kept] != '\r') {
-      ++kept;
-    }
+    while (kept < text.size() && IsKept(text[kept]) && (kept + 1 == text.size() || IsAscii(text[kept + 1]))) ++kept;
     out.append(text, position, kept - position);
     position = kept;
     if (position == text.size()) break;

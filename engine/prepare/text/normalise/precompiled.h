@@ -28,12 +28,16 @@ class Precompiled : public Normaliser {
  private:
   Precompiled(std::vector<uint32_t> units, std::string replacements);
 
+  bool IsKept(char c) const {
+    const auto byte = static_cast<uint8_t>(c);
+    return byte < is_kept_.size() && is_kept_[byte];
+  }
   std::optional<std::string_view> Find(std::string_view chunk) const;
 
   std::vector<uint32_t> units_;
   std::string replacements_;  // each ends at a zero byte
   Graphemes graphemes_;
-  std::array<bool, 128> is_kept_;  // ASCII that stays as it is
+  std::array<bool, 128> is_kept_;  // ASCII that stays as it is, with ASCII behind it
 };
 
 }  // namespace tributary
