@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/prepare/text/text_preparer.h"
-#include "tests/engine/prepare/text/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {

@@ -14,7 +14,7 @@
 #include "benchmarks/client/transport.h"
 #include "server/engine_metrics.h"
 #include "server/metrics_server.h"
-#include "tests/engine/prepare/text/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_engine.h"
 #include "tests/support/test_server.h"

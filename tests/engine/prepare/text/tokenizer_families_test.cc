@@ -9,8 +9,8 @@
 
 #include "engine/prepare/text/text_preparer.h"
 #include "tests/engine/prepare/text/golden_lines.h"
-#include "tests/engine/prepare/text/temporary_folder.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tributary {
 namespace {
