@@ -28,7 +28,7 @@ const BatchOptions& BatchOptionsOf(const EngineOptions& options, Modality modali
 
 struct TextPart {
   TextModelFolder folder;
-  std::unique_ptr<WordPieceTextPreparer> preparer;
+  std::unique_ptr<TokenizingPreparer> preparer;
   LoadedTextProgram loaded;
 };
 

@@ -52,6 +52,26 @@ def fuzz_line(seed):
     return "".join(out)
 
 
+# What the families' tokenisers treat apart.
+FAMILY_SNIPPETS = ["<s>", "</s>", "<mask>", " <mask> ", "<pad>", "<unk>", "<|endoftext|>", "<|startoftext|>", "<|im_start|>", "[MASK]",
+                   "[CLS]", "[SEP]", "<bos>", "<eos>", "<extra_id_0>", "    ", "  ", "\t\t", "\n\n", "\r\n", " \n ", "\u2581",
+                   "\u2581\u2581", "</w>", "'s", "'RE", "'ll", "'\u017f", "don't", "it's", "ing", " the", "tion", "2024", "3.14",
+                   "\u00a9\u200d", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1eb\U0001f1f7", "\u1112\u1161\u11ab",
+                   "\u0915\u094d\u0937", "e\u0301", "\uff76\uff9e", "\u00a0", "\u3000", "<0x41>", "``", "''", "word", "WORD", "\u0130"]
+
+
+def family_line(seed):
+    random = Random(seed ^ 0x66616D696C79)
+    out = []
+    for _ in range(1 + random.below(40)):
+        if random.below(3) == 0:
+            out.append(FAMILY_SNIPPETS[random.below(len(FAMILY_SNIPPETS))])
+            continue
+        first, count = BLOCKS[random.below(len(BLOCKS))]
+        out.append(chr(first + random.below(count)))
+    return "".join(out)
+
+
 def mixed_line(corpus, seed):
     random = Random(seed ^ 0x6D69786564)
     out = []

@@ -1,11 +1,12 @@
 // What becomes of each code point on its way into words: the whole BERT normaliser and the word split, folded into one
-// look-up. Between utf8.h and word_piece.h in the preparation of a text.
+// look-up. Used by bert_tokenizer.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "engine/prepare/text/unicode/code_point_table.h"
 
 namespace tributary {
 
@@ -41,22 +42,18 @@ class CharTable {
 
   explicit CharTable(const NormaliserOptions& options);
 
-  Entry Find(char32_t code) const { return entries_[pages_[code >> kPageBits] + (code & (kPageSize - 1))]; }
+  Entry Find(char32_t code) const { return entries_[code]; }
   std::span<const char32_t> Sequence(Entry entry) const {
     const char32_t* const first = &sequences_[entry.value];
     return {first + 1, *first};
   }
 
  private:
-  static constexpr uint32_t kPageBits = 7;  // 128: ASCII is page 0
-  static constexpr uint32_t kPageSize = 1u << kPageBits;
-  static constexpr uint32_t kPageCount = 0x110000 >> kPageBits;
-
+  std::vector<Entry> Fill(const NormaliserOptions& options);
   Entry AddSequence(std::span<const char32_t> parts);
 
-  std::array<uint32_t, kPageCount> pages_;  // offset of the page in entries_; equal pages are stored once
-  std::vector<Entry> entries_;
   std::vector<char32_t> sequences_;  // each: its length, then its code points
+  CodePointTable<Entry> entries_;    // last: filling it fills sequences_
 };
 
 }  // namespace tributary

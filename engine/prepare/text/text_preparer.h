@@ -8,17 +8,16 @@
 #include "absl/status/statusor.h"
 #include "engine/prepare/preparer.h"
 #include "engine/prepare/text/tokenizer_files.h"
-#include "engine/prepare/text/word_piece.h"
 
 namespace tributary {
 
-// A WordPiece tokeniser with its limits. Ready ids pass as they are, or not at all: they are never cut.
+// A tokeniser with its limits. Ready ids pass as they are, or not at all: they are never cut.
 // Thread-safety: const after construction, no locks.
 // Errors: INVALID_ARGUMENT: not UTF-8 (with the offset); over max_tokens with Truncation::kNone; ready ids none, over
-//   max_tokens, or outside the vocabulary.
-class WordPieceTextPreparer : public TextPreparer {
+//   max_tokens, or outside the vocabulary; an added token that the model has no embedding for.
+class TokenizingPreparer : public TextPreparer {
  public:
-  explicit WordPieceTextPreparer(TokenizerFiles files);
+  explicit TokenizingPreparer(TokenizerFiles files);
 
   absl::StatusOr<TokenSequence> Prepare(const TextInput& input, Truncation truncation) const override;
 
@@ -28,16 +27,15 @@ class WordPieceTextPreparer : public TextPreparer {
  private:
   absl::StatusOr<TokenSequence> CheckIds(std::span<const int32_t> ids) const;
 
-  std::vector<int32_t> prefix_ids_;
-  std::vector<int32_t> suffix_ids_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  SpecialIds special_;
   size_t max_tokens_;
   size_t vocabulary_size_;
-  WordPieceTokenizer tokenizer_;
+  bool has_rowless_ids_;
 };
 
 // The tokeniser of a hub folder. max_tokens lowers the folder's own limit; 0: the folder's.
 // Errors: those of ReadTokenizerFiles; INVALID_ARGUMENT max_tokens leaves no room for text.
-absl::StatusOr<std::unique_ptr<WordPieceTextPreparer>> LoadTextPreparer(const std::string& hub_folder,
-                                                                        size_t max_tokens);
+absl::StatusOr<std::unique_ptr<TokenizingPreparer>> LoadTextPreparer(const std::string& hub_folder, size_t max_tokens);
 
 }  // namespace tributary

@@ -1,10 +1,13 @@
 #include "tests/engine/prepare/text/golden_lines.h"
 
+#include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string_view>
 
-#include "engine/prepare/text/utf8.h"
+#include "engine/prepare/text/unicode/utf8.h"
+#include "tests/support/catch.h"
 
 namespace tributary::golden {
 namespace {
@@ -37,14 +40,63 @@ constexpr std::string_view kSnippets[] = {
     "embedding", "\u0130", "\u00df", "\ufb01", "e\u0301", "\u1e9b\u0323", "\u302e\u1b44", "\U0001d165\U0001d16d",
     "\u00ad",    "\u200b", "\ufffd", "\r\n"};
 
-}  // namespace
+constexpr std::string_view kFamilySnippets[] = {"<s>",
+                                                "</s>",
+                                                "<mask>",
+                                                " <mask> ",
+                                                "<pad>",
+                                                "<unk>",
+                                                "<|endoftext|>",
+                                                "<|startoftext|>",
+                                                "<|im_start|>",
+                                                "[MASK]",
+                                                "[CLS]",
+                                                "[SEP]",
+                                                "<bos>",
+                                                "<eos>",
+                                                "<extra_id_0>",
+                                                "    ",
+                                                "  ",
+                                                "\t\t",
+                                                "\n\n",
+                                                "\r\n",
+                                                " \n ",
+                                                "\u2581",
+                                                "\u2581\u2581",
+                                                "</w>",
+                                                "'s",
+                                                "'RE",
+                                                "'ll",
+                                                "'\u017f",
+                                                "don't",
+                                                "it's",
+                                                "ing",
+                                                " the",
+                                                "tion",
+                                                "2024",
+                                                "3.14",
+                                                "\u00a9\u200d",
+                                                "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+                                                "\U0001f1eb\U0001f1f7",
+                                                "\u1112\u1161\u11ab",
+                                                "\u0915\u094d\u0937",
+                                                "e\u0301",
+                                                "\uff76\uff9e",
+                                                "\u00a0",
+                                                "\u3000",
+                                                "<0x41>",
+                                                "``",
+                                                "''",
+                                                "word",
+                                                "WORD",
+                                                "\u0130"};
 
-std::string FuzzLine(uint64_t seed) {
-  Random random(seed);
+// Up to `most` parts, one of `rarity` a snippet, the others single characters.
+std::string RandomLine(Random random, uint64_t most, uint64_t rarity, std::span<const std::string_view> snippets) {
   std::string line;
-  for (uint64_t left = 1 + random.Below(48); left > 0; --left) {
-    if (random.Below(12) == 0) {
-      line += kSnippets[random.Below(std::size(kSnippets))];
+  for (uint64_t left = 1 + random.Below(most); left > 0; --left) {
+    if (random.Below(rarity) == 0) {
+      line += snippets[random.Below(snippets.size())];
       continue;
     }
     const Block& block = kBlocks[random.Below(std::size(kBlocks))];
@@ -52,6 +104,12 @@ std::string FuzzLine(uint64_t seed) {
   }
   return line;
 }
+
+}  // namespace
+
+std::string FuzzLine(uint64_t seed) { return RandomLine(Random(seed), 48, 12, kSnippets); }
+
+std::string FamilyLine(uint64_t seed) { return RandomLine(Random(seed ^ 0x66616D696C79), 40, 3, kFamilySnippets); }
 
 std::string MixedLine(const std::vector<std::string>& corpus, uint64_t seed) {
   Random random(seed ^ 0x6D69786564);
@@ -93,6 +151,24 @@ std::vector<std::string> ReadCorpus() {
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
+}
+
+std::vector<uint32_t> ReadHashes(const std::string& name) {
+  std::ifstream file(TRIBUTARY_SOURCE_DIR "/tests/golden/tokenizer/" + name, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<uint32_t> hashes(bytes.size() / sizeof(uint32_t));
+  std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint32_t));
+  return hashes;
+}
+
+size_t CountDifferences(const TextPreparer& preparer, const std::vector<std::string>& lines, const uint32_t* hashes) {
+  size_t differ = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto tokens = preparer.Prepare({.text = lines[i], .token_ids = {}}, Truncation::kEnd);
+    if (tokens.ok() && IdsHash(tokens->ids) == hashes[i]) continue;
+    if (++differ <= 5) UNSCOPED_INFO("line " << i << ": " << lines[i].substr(0, 400));
+  }
+  return differ;
 }
 
 uint32_t IdsHash(const std::vector<int32_t>& ids) {

@@ -40,14 +40,14 @@ json SmallTokenizer() {
               {"##bc", 8}}}}}};
 }
 
-absl::StatusOr<std::unique_ptr<WordPieceTextPreparer>> Load(const json& tokenizer, size_t max_tokens = 0) {
+absl::StatusOr<std::unique_ptr<TokenizingPreparer>> Load(const json& tokenizer, size_t max_tokens = 0) {
   const TemporaryFolder folder;
   folder.Write("tokenizer.json", tokenizer.dump());
   folder.Write("sentence_bert_config.json", R"({"max_seq_length": 6})");
   return LoadTextPreparer(folder.path(), max_tokens);
 }
 
-std::unique_ptr<WordPieceTextPreparer> Small() {
+std::unique_ptr<TokenizingPreparer> Small() {
   auto preparer = Load(SmallTokenizer());
   REQUIRE(preparer.ok());
   return *std::move(preparer);
@@ -138,16 +138,71 @@ TEST_CASE("A part that is not supported is a load error that names it") {
     CHECK(absl::IsFailedPrecondition(preparer.status()));
     CHECK(Contains(preparer.status(), what));
   };
-  refuses("/normalizer/type", "NFKC", "normalizer 'NFKC'");
-  refuses("/normalizer", nullptr, "normalizer 'null'");
-  refuses("/pre_tokenizer/type", "Metaspace", "pre_tokenizer 'Metaspace'");
-  refuses("/model/type", "BPE", "model 'BPE'");
-  refuses("/post_processor/type", "RobertaProcessing", "post_processor 'RobertaProcessing'");
-  refuses("/added_tokens/0/normalized", true, "'[SEP]' with normalized");
-  refuses("/added_tokens/0/single_word", true, "'[SEP]' with single_word");
+  refuses("/normalizer/type", "ByteLevel", "normalizer 'ByteLevel'");
+  refuses("/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a|b"}}}, {"content", ""}}, "pattern 'a|b'");
+  refuses("/normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Custom"}}}}}, "normalizer 'Custom'");
+  refuses("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}},
+          "precompiled_charsmap is cut off");
+  refuses("/pre_tokenizer/type", "UnicodeScripts", "pre_tokenizer 'UnicodeScripts'");
+  refuses("/pre_tokenizer",
+          {{"type", "Split"}, {"pattern", {{"Regex", "\\d+"}}}, {"behavior", "Isolated"}, {"invert", false}},
+          "pre_tokenizer 'Split': the pattern '\\d+'");
+  refuses("/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "first"}},
+          "prepend_scheme first behind a normalizer");
+  refuses("/pre_tokenizer", {{"type", "ByteLevel"}}, "model 'WordPiece' behind 'ByteLevel'");
+  refuses("/model/type", "WordLevel", "model 'WordLevel'");
+  refuses("/post_processor/type", "Custom", "post_processor 'Custom'");
+  refuses("/added_tokens/0/id", 4, "added token '[SEP]' has id 4, its place in the vocabulary is 3");
   refuses("/model/unk_token", "<unk>", "'<unk>' is not in the vocabulary");
   refuses("/model/vocab", 5, "broken");
   refuses("/model/vocab/a", -4, "negative");
+  refuses("/model", nullptr, "model 'null'");
+}
+
+TEST_CASE(
+    "A model whose merges, unknown piece or byte pieces are not in its vocabulary is a load error that names them") {
+  const auto refuses = [](const json& model, const std::string& what) {
+    json tokenizer = SmallTokenizer();
+    tokenizer.erase("added_tokens");
+    tokenizer["pre_tokenizer"] = nullptr;
+    tokenizer["model"] = model;
+    const auto preparer = Load(tokenizer);
+    CHECK(absl::IsFailedPrecondition(preparer.status()));
+    CHECK(Contains(preparer.status(), what));
+  };
+  const json vocab = {{"a", 0}, {"b", 1}, {"ab", 2}};
+  refuses({{"type", "BPE"}, {"vocab", vocab}, {"merges", {"b a"}}}, "merge 0 ('b' and 'a')");
+  refuses({{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b c"}}}, "merge 'a b c'");
+  refuses({{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b"}}, {"unk_token", "<unk>"}},
+          "'<unk>' is not in the vocabulary");
+  refuses({{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b"}}, {"byte_fallback", true}}, "no piece '<0x00>'");
+  refuses({{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b"}}, {"dropout", 0.1}}, "dropout");
+  refuses({{"type", "Unigram"}, {"vocab", json::parse(R"([["a", -1.0]])")}}, "unk_id");
+  refuses({{"type", "Unigram"}, {"vocab", json::parse(R"([["a", -1.0]])")}, {"unk_id", 1}}, "unk_id");
+}
+
+TEST_CASE("Positions of a RoBERTa begin behind its padding id, and a text tower has its own configuration") {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer.json", SmallTokenizer().dump());
+  folder.Write("config.json", R"({"model_type": "xlm-roberta", "max_position_embeddings": 12, "pad_token_id": 1})");
+  CHECK((*LoadTextPreparer(folder.path(), 0))->max_tokens() == 10);
+  folder.Write("config.json", R"({"text_config": {"max_position_embeddings": 7, "vocab_size": 20}})");
+  CHECK((*LoadTextPreparer(folder.path(), 0))->max_tokens() == 7);
+  CHECK((*LoadTextPreparer(folder.path(), 0))->vocabulary_size() == 20);
+}
+
+TEST_CASE("An added token without a row in the embedding table loads, and is refused where a text has it") {
+  json tokenizer = SmallTokenizer();
+  tokenizer["added_tokens"].push_back({{"id", 9}, {"content", "<image>"}, {"normalized", false}});
+  const TemporaryFolder folder;
+  folder.Write("tokenizer.json", tokenizer.dump());
+  folder.Write("config.json", R"({"max_position_embeddings": 12, "vocab_size": 9})");
+  const auto preparer = LoadTextPreparer(folder.path(), 0);
+  REQUIRE(preparer.ok());
+  CHECK(Prepare(**preparer, "a b")->ids == std::vector<int32_t>{2, 4, 5, 3});
+  const auto image = Prepare(**preparer, "a<image>");
+  CHECK(absl::IsInvalidArgument(image.status()));
+  CHECK(Contains(image.status(), "(id 9)"));
 }
 
 TEST_CASE("An added token listed twice is one token; with two ids it is a load error") {

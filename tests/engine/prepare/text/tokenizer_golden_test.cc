@@ -1,8 +1,6 @@
 // Token ids against Hugging Face tokenizers / sentence-transformers (goldens: tests/golden/generate_tokenizer.py).
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,7 +17,7 @@ namespace {
 const std::string kHubFolder = TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2";
 const std::string kGoldens = TRIBUTARY_SOURCE_DIR "/tests/golden/tokenizer/";
 
-std::unique_ptr<WordPieceTextPreparer> Load(const std::string& folder) {
+std::unique_ptr<TokenizingPreparer> Load(const std::string& folder) {
   auto preparer = LoadTextPreparer(folder, 0);
   INFO(preparer.status().ToString());
   REQUIRE(preparer.ok());
@@ -31,25 +29,6 @@ std::vector<int32_t> Ids(const TextPreparer& preparer, const std::string& text, 
   INFO(tokens.status().ToString());
   REQUIRE(tokens.ok());
   return tokens->ids;
-}
-
-std::vector<uint32_t> ReadHashes(const std::string& name) {
-  std::ifstream file(kGoldens + name, std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::vector<uint32_t> hashes(bytes.size() / sizeof(uint32_t));
-  std::memcpy(hashes.data(), bytes.data(), hashes.size() * sizeof(uint32_t));
-  return hashes;
-}
-
-// Catch's assertions are slow: count here, assert once.
-size_t CountDifferences(const TextPreparer& preparer, const std::vector<std::string>& lines, const uint32_t* hashes) {
-  size_t differ = 0;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const auto tokens = preparer.Prepare({.text = lines[i], .token_ids = {}}, Truncation::kEnd);
-    if (tokens.ok() && golden::IdsHash(tokens->ids) == hashes[i]) continue;
-    if (++differ <= 5) UNSCOPED_INFO("line " << i << ": " << lines[i]);
-  }
-  return differ;
 }
 
 TEST_CASE("Ids of texts that go wrong elsewhere equal the reference's, cut at the end and at the start") {
@@ -69,7 +48,7 @@ TEST_CASE("Ids of texts that go wrong elsewhere equal the reference's, cut at th
 TEST_CASE("Ids of real text, mixed languages, fuzz and every code point equal the reference's") {
   const auto preparer = Load(kHubFolder);
   const auto corpus = golden::ReadCorpus();
-  const auto hashes = ReadHashes("lines.bin");
+  const auto hashes = golden::ReadHashes("lines.bin");
 
   std::vector<std::string> lines = corpus;
   for (uint64_t i = 0; i < 20000; ++i) lines.push_back(golden::MixedLine(corpus, i));
@@ -78,13 +57,13 @@ TEST_CASE("Ids of real text, mixed languages, fuzz and every code point equal th
 
   REQUIRE(corpus.size() >= 4000);
   REQUIRE(lines.size() == hashes.size());
-  CHECK(CountDifferences(*preparer, lines, hashes.data()) == 0);
+  CHECK(golden::CountDifferences(*preparer, lines, hashes.data()) == 0);
 }
 
 TEST_CASE("Every setting of the normaliser's switches gives the reference's ids") {
   std::vector<std::string> lines;
   for (uint64_t i = 0; i < 400; ++i) lines.push_back(golden::FuzzLine(i));
-  const auto hashes = ReadHashes("switches.bin");
+  const auto hashes = golden::ReadHashes("switches.bin");
   REQUIRE(hashes.size() == 16 * lines.size());
   std::ifstream file(kHubFolder + "/tokenizer.json");
   auto tokenizer = nlohmann::json::parse(file);
@@ -99,7 +78,7 @@ TEST_CASE("Every setting of the normaliser's switches gives the reference's ids"
     folder.Write("tokenizer.json", tokenizer.dump());
     folder.Write("sentence_bert_config.json", R"({"max_seq_length": 256})");
     INFO("switches: " << bits);
-    CHECK(CountDifferences(*Load(folder.path()), lines, &hashes[bits * lines.size()]) == 0);
+    CHECK(golden::CountDifferences(*Load(folder.path()), lines, &hashes[bits * lines.size()]) == 0);
   }
 }
 
@@ -112,7 +91,7 @@ TEST_CASE("A folder with vocab.txt and tokenizer_config.json gives the ids of it
   const auto corpus = golden::ReadCorpus();
   CHECK(preparer->max_tokens() == 256);
   CHECK(preparer->vocabulary_size() == 30522);
-  CHECK(CountDifferences(*preparer, corpus, ReadHashes("lines.bin").data()) == 0);
+  CHECK(golden::CountDifferences(*preparer, corpus, golden::ReadHashes("lines.bin").data()) == 0);
 }
 
 }  // namespace

@@ -33,6 +33,20 @@ inline char32_t Decode(std::string_view text, size_t& position) {
   return code;
 }
 
+// Where the last character of well-formed text, not empty, begins.
+inline size_t StartOfLast(std::string_view text) {
+  size_t start = text.size() - 1;
+  while ((static_cast<uint8_t>(text[start]) & 0xC0) == 0x80) --start;
+  return start;
+}
+
+// Characters of well-formed text.
+inline size_t Count(std::string_view text) {
+  size_t count = 0;
+  for (const char c : text) count += (static_cast<uint8_t>(c) & 0xC0) != 0x80 ? 1 : 0;
+  return count;
+}
+
 inline void Append(char32_t code, std::string& out) {
   if (code < 0x80) {
     out.push_back(static_cast<char>(code));

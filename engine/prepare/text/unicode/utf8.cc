@@ -1,4 +1,4 @@
-#include "engine/prepare/text/utf8.h"
+#include "engine/prepare/text/unicode/utf8.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "engine/prepare/text/piece_trie.h"
+#include "engine/prepare/text/model/piece_trie.h"
 
 #include <algorithm>
 

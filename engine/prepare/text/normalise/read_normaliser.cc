@@ -1,0 +1,97 @@
+#include "engine/prepare/text/normalise/read_normaliser.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "engine/prepare/text/load_error.h"
+#include "engine/prepare/text/normalise/char_mapper.h"
+#include "engine/prepare/text/normalise/edge_steps.h"
+#include "engine/prepare/text/normalise/normal_form.h"
+#include "engine/prepare/text/normalise/precompiled.h"
+#include "engine/prepare/text/pattern/read_pattern.h"
+
+namespace tributary {
+namespace {
+
+using nlohmann::json;
+using Steps = std::vector<std::unique_ptr<Normaliser>>;
+
+// Sequences of sequences are read this deep; nobody writes more than one.
+constexpr int kDeepest = 4;
+
+std::unique_ptr<Normaliser> Read(const json& part, int depth);
+
+std::unique_ptr<Normaliser> Map(CharMapper::Rules rules) { return std::make_unique<CharMapper>(std::move(rules)); }
+
+std::unique_ptr<Normaliser> ReadBert(const json& part) {
+  const bool lowercase = part.value("lowercase", true);
+  Steps steps;
+  if (part.value("clean_text", true)) steps.push_back(Map(CleanTextRules()));
+  if (part.value("handle_chinese_chars", true)) steps.push_back(Map(ChineseCharsRules()));
+  if (ReadStripAccents(part, lowercase)) {
+    steps.push_back(std::make_unique<NormalForm>(NormalForm::Options{}));
+    steps.push_back(Map(NonSpacingMarksRules()));
+  }
+  if (lowercase) steps.push_back(Map(LowercaseRules()));
+  return std::make_unique<NormaliserSequence>(std::move(steps));
+}
+
+std::unique_ptr<Normaliser> ReadPrecompiled(const json& part) {
+  const auto found = part.find("precompiled_charsmap");
+  // Written where the model has none.
+  if (found == part.end() || found->is_null() || found->get<std::string>().empty()) {
+    throw LoadError{"tokenizer.json: normalizer 'Precompiled' without a precompiled_charsmap"};
+  }
+  std::string charsmap;
+  if (!absl::Base64Unescape(found->get<std::string>(), &charsmap)) {
+    throw LoadError{"tokenizer.json: normalizer 'Precompiled': precompiled_charsmap is not base64"};
+  }
+  auto precompiled = Precompiled::Create(charsmap);
+  if (!precompiled.ok()) {
+    throw LoadError{absl::StrCat("tokenizer.json: normalizer 'Precompiled': ", precompiled.status().message())};
+  }
+  return std::make_unique<Precompiled>(*std::move(precompiled));
+}
+
+std::unique_ptr<Normaliser> ReadSequence(const json& part, int depth) {
+  if (depth == kDeepest) throw LoadError{"tokenizer.json: normalizer 'Sequence' is nested too deeply"};
+  Steps steps;
+  for (const json& step : part.at("normalizers")) steps.push_back(Read(step, depth + 1));
+  return std::make_unique<NormaliserSequence>(std::move(steps));
+}
+
+std::unique_ptr<Normaliser> Read(const json& part, int depth) {
+  const auto type = part.value("type", "without a type");
+  if (type == "Sequence") return ReadSequence(part, depth);
+  if (type == "NFC") return std::make_unique<NormalForm>(NormalForm::Options{.compatibility = false, .compose = true});
+  if (type == "NFD") return std::make_unique<NormalForm>(NormalForm::Options{.compatibility = false, .compose = false});
+  if (type == "NFKC") return std::make_unique<NormalForm>(NormalForm::Options{.compatibility = true, .compose = true});
+  if (type == "NFKD") return std::make_unique<NormalForm>(NormalForm::Options{.compatibility = true, .compose = false});
+  if (type == "Lowercase") return Map(LowercaseRules());
+  if (type == "StripAccents") return Map(StripAccentsRules());
+  if (type == "Nmt") return Map(NmtRules());
+  if (type == "BertNormalizer") return ReadBert(part);
+  if (type == "Precompiled") return ReadPrecompiled(part);
+  if (type == "Strip") return std::make_unique<Strip>(part.value("strip_left", true), part.value("strip_right", true));
+  if (type == "Prepend") return std::make_unique<Prepend>(part.at("prepend").get<std::string>());
+  if (type == "Replace") {
+    return std::make_unique<Replace>(ReadPattern(part.at("pattern"), "tokenizer.json: normalizer 'Replace'"),
+                                     part.at("content").get<std::string>());
+  }
+  throw LoadError{absl::StrCat("tokenizer.json: normalizer '", type, "' is not supported")};
+}
+
+}  // namespace
+
+bool ReadStripAccents(const json& part, bool lowercase) {
+  const auto found = part.find("strip_accents");
+  return found == part.end() || found->is_null() ? lowercase : found->get<bool>();
+}
+
+std::unique_ptr<Normaliser> ReadNormaliser(const json& part) { return part.is_null() ? nullptr : Read(part, 0); }
+
+}  // namespace tributary
