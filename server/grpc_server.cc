@@ -48,6 +48,10 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const TlsOp
 
 void SetLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_request_bytes));
+  // gRPC would inflate a compressed message to its end before it looks at the limit: a few KB can be many GB.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   builder->SetMaxSendMessageSize(-1);  // the service keeps to max_response_bytes itself
   builder->SetResourceQuota(
       grpc::ResourceQuota("tributary").Resize(options.memory_quota_bytes).SetMaxThreads(kMaxSyncThreads));

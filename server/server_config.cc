@@ -172,6 +172,18 @@ absl::Status ApplyOverride(const std::string& assignment, const Environment& env
   return status.ok() ? status : error(status.message());
 }
 
+// HOST:PORT. What listens would take the port modulo 65536.
+absl::Status CheckAddress(const std::string& key, const std::string& address) {
+  if (absl::StartsWith(address, "unix")) return absl::OkStatus();
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, " must be HOST:PORT with a port of 0..65535, is '", address, "'"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTls(const TlsOptions& tls) {
   if (tls.certificate.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError("server.tls.certificate and server.tls.key must be given together");
@@ -206,6 +218,9 @@ absl::StatusOr<ServerConfig> LoadConfig(const std::string& path, const std::vect
   }
   if (absl::Status status = CheckTls(config.server.tls); !status.ok()) return status;
   if (absl::Status status = Validate(config.engine); !status.ok()) return status;
+  if (absl::Status status = CheckAddress("server.listen", config.server.listen); !status.ok()) return status;
+  if (config.metrics.listen.empty()) return config;
+  if (absl::Status status = CheckAddress("metrics.listen", config.metrics.listen); !status.ok()) return status;
   return config;
 }
 

@@ -135,6 +135,24 @@ TEST_CASE("raw garbage, a cut message and invalid UTF-8 get INVALID_ARGUMENT wit
   CHECK(EmbedText(*server.Stub(), TextRequest({"a"})).status.ok());
 }
 
+TEST_CASE("a compressed message is refused, not inflated") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  const auto stub = server.Stub();
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::ClientContext context;
+    context.set_deadline(TestDeadline());
+    context.set_compression_algorithm(algorithm);
+    v1::EmbedResponse response;
+    // Below the limit of 64 MiB; above it, the client's library would not send it.
+    const grpc::Status status = stub->EmbedText(&context, TextRequest({std::string(32 << 20, 'x')}), &response);
+    CHECK(status.error_code() == grpc::StatusCode::UNIMPLEMENTED);
+    CHECK(status.error_message().find("is disabled") != std::string::npos);
+  }
+  CHECK(engine.submitted() == 0);
+  CHECK(EmbedText(*stub, TextRequest({"a"})).status.ok());
+}
+
 TEST_CASE("too many inputs in one call are refused with both numbers") {
   FakeEngine engine;
   TestServer server(&engine);

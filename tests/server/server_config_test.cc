@@ -102,6 +102,12 @@ TEST_CASE("what contradicts itself is named by key") {
   CHECK(ErrorOf(std::string("server: {tls: {key: k}}\n") + kModel) ==
         "server.tls.certificate and server.tls.key must be given together");
   CHECK(ErrorOf(std::string("server: {tls: {client_ca: k}}\n") + kModel).find("server.tls.client_ca needs") == 0);
+  for (const char* address : {"", "nonsense", "127.0.0.1:abc", "127.0.0.1:65536", "127.0.0.1:-1"}) {
+    const std::string rule = " must be HOST:PORT with a port of 0..65535, is '" + std::string(address) + "'";
+    CHECK(ErrorOf(kModel, {"server.listen=" + std::string(address)}) == "server.listen" + rule);
+    if (*address != 0) CHECK(ErrorOf(kModel, {"metrics.listen=" + std::string(address)}) == "metrics.listen" + rule);
+  }
+  CHECK(ErrorOf(kModel, {"server.listen=[::]:65535", "metrics.listen="}) == "OK");
   CHECK(ErrorOf(std::string("lanes: {device: gpu}\n") + kModel).find("lanes.device must be") == 0);
 }
 

@@ -1,5 +1,6 @@
 #include <turbojpeg.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -13,8 +14,10 @@ constexpr std::string_view kStartOfScan = "\xFF\xDA";
 constexpr uint8_t kScanMarker = 0xDA;
 constexpr uint8_t kEndMarker = 0xD9;
 
-// Progressive encoders write about ten. Every scan is a pass over the whole picture, and a few bytes can ask for one.
+// Progressive encoders write about ten. Every scan is a pass over the whole picture, and a few bytes can ask for one:
+// large pictures may have fewer, so that all passes together stay within this many over the largest picture.
 constexpr size_t kMaxScans = 100;
+constexpr uint64_t kMaxPasses = 16;
 
 std::string_view AsText(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -109,8 +112,10 @@ absl::StatusOr<RgbImage> JpegDecoder::DecodeWithHandle(std::span<const uint8_t> 
   int subsampling = 0;
   int colours = 0;
   // It also fails for a chroma subsampling without a name, which the decoder itself can handle; the size is known then.
-  if (tjDecompressHeader3(handle, bytes.data(), bytes.size(), &width, &height, &subsampling, &colours) != 0 &&
-      (width <= 0 || height <= 0)) {
+  // Of a header cut short it may say that all is well, and no size.
+  const int code = tjDecompressHeader3(handle, bytes.data(), bytes.size(), &width, &height, &subsampling, &colours);
+  if (width <= 0 || height <= 0) {
+    if (code == 0) return TruncatedImage("JPEG", bytes.size(), "inside the header");
     const std::string_view error = tjGetErrorStr2(handle);
     if (EndsTooEarly(bytes, error)) return TruncatedImage("JPEG", bytes.size(), "inside the header");
     return BrokenImage("JPEG", error);
@@ -120,12 +125,14 @@ absl::StatusOr<RgbImage> JpegDecoder::DecodeWithHandle(std::span<const uint8_t> 
     return status;
   }
 
-  if (const size_t scans = CountScans(bytes); scans > kMaxScans) {
-    return BrokenImage("JPEG", "it has " + std::to_string(scans) + " scans, the limit is " + std::to_string(kMaxScans));
+  const size_t count = static_cast<size_t>(width) * static_cast<size_t>(height);
+  const uint64_t max_scans = std::min<uint64_t>(kMaxScans, kMaxPasses * max_pixels / count);
+  if (const size_t scans = CountScans(bytes); scans > max_scans) {
+    return BrokenImage("JPEG", "it has " + std::to_string(scans) + " scans, the limit is " + std::to_string(max_scans) +
+                                   " for " + std::to_string(count) + " pixels");
   }
 
   const bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
-  const size_t count = static_cast<size_t>(width) * static_cast<size_t>(height);
   uint8_t* rgb = pixels.Reserve(count * (cmyk ? 4 : 3) + kPixelTailBytes).data();
   // Without TJFLAG_FASTDCT and TJFLAG_FASTUPSAMPLE: the integer DCT and smooth upsampling that Pillow uses.
   // TJFLAG_LIMITSCANS: the library's own count ends at 500, should it read a broken file otherwise than CountScans.

@@ -119,6 +119,10 @@ TEST_CASE("A picture that ends too early is refused as truncated, wherever it wa
     const auto length = static_cast<size_t>(static_cast<double>(whole.size()) * part);
     RequireRefused(StatusOf(*preparer, std::string_view(whole).substr(0, length)), "image is truncated: ");
   }
+  if (file.starts_with("jpeg")) {
+    RequireRefused(StatusOf(*preparer, std::string_view(whole).substr(0, 3)), "image is truncated: ");
+    RequireRefused(StatusOf(*preparer, std::string_view(whole).substr(0, 30)), "image is truncated: ");
+  }
 }
 
 TEST_CASE("Any cut and any flipped byte gets an answer, and the next picture is none the worse") {
@@ -160,10 +164,16 @@ TEST_CASE("A picture of 30,000 x 30,000 is refused from its header, without memo
   CHECK(PeakResidentKib() - before_kib < 4096);
 }
 
-TEST_CASE("A JPEG of more than 100 scans is refused: a small file must not ask for hundreds of passes") {
+TEST_CASE(
+    "A JPEG of more than 100 scans is refused, a large one of fewer: a small file must not ask for endless work") {
   const auto preparer = DefaultPreparer();
   CHECK(StatusOf(*preparer, JpegWithScans(100)).ok());
-  RequireRefused(StatusOf(*preparer, JpegWithScans(101)), "image is broken: JPEG: it has 101 scans, the limit is 100");
+  RequireRefused(StatusOf(*preparer, JpegWithScans(101)),
+                 "image is broken: JPEG: it has 101 scans, the limit is 100 for");
+  // Of a picture as large as the pixel limit, 16 are.
+  const auto strict = MakeImagePreparer({}, InputLimits{.max_image_pixels = 90 * 67});
+  CHECK(StatusOf(*strict, JpegWithScans(16)).ok());
+  RequireRefused(StatusOf(*strict, JpegWithScans(17)), "it has 17 scans, the limit is 16 for 6030 pixels");
   // Scans behind the picture's end, as of a preview a phone appends, do not count.
   CHECK(StatusOf(*preparer, JpegWithScans(60) + JpegWithScans(60)).ok());
 }
