@@ -82,6 +82,7 @@ TokenizerParts FromVocabularyFile(const std::string& lines, const json& config) 
   special("mask_token", "[MASK]");
   model.vocabulary.assign(ids.begin(), ids.end());
   std::vector<AddedToken> tokens;
+  tokens.reserve(added.size());
   for (const auto& [content, id] : added) tokens.push_back({.content = content, .id = id});
   return BertParts(normaliser, std::move(model), std::move(tokens), std::move(around));
 }
