@@ -33,7 +33,7 @@ const json& PiecesOf(const json& part) {
 
 // Null and missing are the same.
 template <class Value>
-Value ValueOr(const json& part, const char* key, Value fallback) {
+Value ValueOr(const json& part, const char* key, const Value& fallback) {
   const auto found = part.find(key);
   return found == part.end() || found->is_null() ? fallback : found->get<Value>();
 }

@@ -92,6 +92,9 @@ bool ReadStripAccents(const json& part, bool lowercase) {
   return found == part.end() || found->is_null() ? lowercase : found->get<bool>();
 }
 
-std::unique_ptr<Normaliser> ReadNormaliser(const json& part) { return part.is_null() ? nullptr : Read(part, 0); }
+std::unique_ptr<Normaliser> ReadNormaliser(const json& part) {
+  if (part.is_null()) return nullptr;
+  return Read(part, 0);
+}
 
 }  // namespace tributary

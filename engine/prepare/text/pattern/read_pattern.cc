@@ -90,7 +90,7 @@ class RunReader {
         if (!end || *end < last) return false;
         last = *end;
       }
-      for (int c = *first; c <= last; ++c) options_.ascii[static_cast<size_t>(c)] = true;
+      for (size_t c = static_cast<uint8_t>(*first); c <= static_cast<uint8_t>(last); ++c) options_.ascii[c] = true;
     }
     if (rest_.empty()) return false;
     rest_.remove_prefix(1);
