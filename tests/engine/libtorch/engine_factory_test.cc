@@ -34,6 +34,9 @@ std::atomic<size_t> largest_allocation_bytes{SIZE_MAX};
   if (void* memory = bytes <= largest_allocation_bytes ? std::malloc(bytes) : nullptr) return memory;
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
+  return bytes <= largest_allocation_bytes ? std::malloc(bytes) : nullptr;
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t /*bytes*/) noexcept { std::free(memory); }
 
