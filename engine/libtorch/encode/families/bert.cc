@@ -8,7 +8,7 @@
 namespace tributary {
 
 PostNormParts ReadBertParts(ModuleReader& reader, const EncoderConfig& config, Activation activation,
-                            int64_t token_types, const FamilyInput& input) {
+                            int64_t token_types, const FamilyInput& input, const BertLayerNames& names) {
   const int64_t hidden = config.hidden_size;
   const int64_t inner = config.intermediate_size;
   PostNormParts parts;
@@ -18,26 +18,25 @@ PostNormParts ReadBertParts(ModuleReader& reader, const EncoderConfig& config, A
   parts.embedding_norm =
       reader.LayerNorm("embeddings.LayerNorm", hidden, config.norm_epsilon, /*bias=*/true, /*f32_input=*/true);
   for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string layer = absl::StrCat("encoder.layer.", i, ".");
+    const std::string layer = absl::StrCat(names.layers, i, ".");
     const auto linear = [&](const char* name, int64_t out, int64_t in) {
       return reader.ReadLinear(layer + name, out, in, /*bias=*/true);
     };
     const auto norm = [&](const char* name) {
       return reader.LayerNorm(layer + name, hidden, config.norm_epsilon, /*bias=*/true, /*f32_input=*/false);
     };
-    parts.layers.push_back(
-        {.attention = {.qkv = reader.Place(reader.Join({linear("attention.self.query", hidden, hidden),
-                                                        linear("attention.self.key", hidden, hidden),
-                                                        linear("attention.self.value", hidden, hidden)})),
-                       .output = reader.Place(linear("attention.output.dense", hidden, hidden)),
-                       .options = WholeTextAttention(config),
-                       .head_norm = {}},
-         .attention_norm = norm("attention.output.LayerNorm"),
-         .feed_forward = {.activation = activation,
-                          .gate = {},
-                          .up = reader.Place(linear("intermediate.dense", inner, hidden)),
-                          .down = reader.Place(linear("output.dense", hidden, inner))},
-         .output_norm = norm("output.LayerNorm")});
+    parts.layers.push_back({.attention = {.qkv = reader.Place(reader.Join({linear(names.query, hidden, hidden),
+                                                                           linear(names.key, hidden, hidden),
+                                                                           linear(names.value, hidden, hidden)})),
+                                          .output = reader.Place(linear(names.attention_output, hidden, hidden)),
+                                          .options = WholeTextAttention(config),
+                                          .head_norm = {}},
+                            .attention_norm = norm(names.attention_norm),
+                            .feed_forward = {.activation = activation,
+                                             .gate = {},
+                                             .up = reader.Place(linear(names.up, inner, hidden)),
+                                             .down = reader.Place(linear(names.down, hidden, inner))},
+                            .output_norm = norm(names.output_norm)});
   }
   return parts;
 }

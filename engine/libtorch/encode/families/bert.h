@@ -1,4 +1,4 @@
-// BERT's tensors, which RoBERTa's and XLM-RoBERTa's are named after.
+// BERT's tensors: RoBERTa and XLM-RoBERTa have them under the same names, DistilBERT and MPNet under others.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,21 @@
 
 namespace tributary {
 
-// Errors are in the reader.
+// Of the tensors of one layer, below `layers` and the layer's number.
+struct BertLayerNames {
+  const char* layers = "encoder.layer.";
+  const char* query = "attention.self.query";
+  const char* key = "attention.self.key";
+  const char* value = "attention.self.value";
+  const char* attention_output = "attention.output.dense";
+  const char* attention_norm = "attention.output.LayerNorm";
+  const char* up = "intermediate.dense";
+  const char* down = "output.dense";
+  const char* output_norm = "output.LayerNorm";
+};
+
+// token_types: 0 or the rows of their table. Errors are in the reader.
 PostNormParts ReadBertParts(ModuleReader& reader, const EncoderConfig& config, Activation activation,
-                            int64_t token_types, const FamilyInput& input);
+                            int64_t token_types, const FamilyInput& input, const BertLayerNames& names = {});
 
 }  // namespace tributary

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/libtorch/device/torch_device.h"
+#include "engine/libtorch/encode/families/bert.h"
 #include "engine/libtorch/encode/families/family_parts.h"
-#include "engine/libtorch/encode/post_norm_encoder.h"
 
 namespace tributary {
 namespace {
@@ -64,43 +64,19 @@ LoadedFamily LoadMpNet(const FamilyInput& input) {
   const Activation activation = ReadActivation(file, config, "hidden_act");
   if (!file.status().ok()) return file.status();
 
-  const int64_t hidden = config.hidden_size;
-  const int64_t inner = config.intermediate_size;
   ModuleReader reader(input.weights, "embeddings.word_embeddings.weight", input.type, input.device);
-  PostNormParts parts;
-  parts.type = TorchType(input.type);
-  parts.words = reader.Table("embeddings.word_embeddings.weight", config.vocabulary_size, hidden);
-  parts.positions = PositionTable(reader, config, /*token_types=*/0, input.device);
+  PostNormParts parts = ReadBertParts(reader, config, activation, /*token_types=*/0, input,
+                                      {.query = "attention.attn.q",
+                                       .key = "attention.attn.k",
+                                       .value = "attention.attn.v",
+                                       .attention_output = "attention.attn.o",
+                                       .attention_norm = "attention.LayerNorm"});
   parts.padding_id = kPaddingId;
-  parts.embedding_norm =
-      reader.LayerNorm("embeddings.LayerNorm", hidden, config.norm_epsilon, /*bias=*/true, /*f32_input=*/true);
   config.max_positions -= kPaddingId + 1;
-  AttentionOptions attention = WholeTextAttention(config);
   const at::Tensor buckets = reader.Values("encoder.relative_attention_bias.weight", {kBuckets, config.heads});
   if (!reader.status().ok()) return reader.status();
-  attention.bias = DistanceBias(buckets.contiguous(), config.max_positions).to(TorchDevice(input.device));
-  for (int64_t i = 0; i < config.layers; ++i) {
-    const std::string layer = absl::StrCat("encoder.layer.", i, ".");
-    const auto linear = [&](const char* name, int64_t out, int64_t in) {
-      return reader.ReadLinear(layer + name, out, in, /*bias=*/true);
-    };
-    const auto norm = [&](const char* name) {
-      return reader.LayerNorm(layer + name, hidden, config.norm_epsilon, /*bias=*/true, /*f32_input=*/false);
-    };
-    parts.layers.push_back(
-        {.attention = {.qkv = reader.Place(reader.Join({linear("attention.attn.q", hidden, hidden),
-                                                        linear("attention.attn.k", hidden, hidden),
-                                                        linear("attention.attn.v", hidden, hidden)})),
-                       .output = reader.Place(linear("attention.attn.o", hidden, hidden)),
-                       .options = attention,
-                       .head_norm = {}},
-         .attention_norm = norm("attention.LayerNorm"),
-         .feed_forward = {.activation = activation,
-                          .gate = {},
-                          .up = reader.Place(linear("intermediate.dense", inner, hidden)),
-                          .down = reader.Place(linear("output.dense", hidden, inner))},
-         .output_norm = norm("output.LayerNorm")});
-  }
+  const at::Tensor bias = DistanceBias(buckets.contiguous(), config.max_positions).to(TorchDevice(input.device));
+  for (PostNormLayer& layer : parts.layers) layer.attention.options.bias = bias;
   return Finish<PostNormEncoder>(config, reader, std::move(parts));
 }
 
