@@ -29,15 +29,6 @@ const json& Part(const json& root, const char* name) {
 
 std::string TypeOf(const json& part) { return part.is_null() ? "null" : part.value("type", "without a type"); }
 
-NormaliserOptions ReadBertNormaliser(const json& part) {
-  NormaliserOptions options;
-  options.clean_text = part.value("clean_text", true);
-  options.handle_chinese_chars = part.value("handle_chinese_chars", true);
-  options.lowercase = part.value("lowercase", true);
-  options.strip_accents = ReadStripAccents(part, options.lowercase);
-  return options;
-}
-
 struct AddedTokenLists {
   std::vector<AddedToken> raw;
   std::vector<AddedToken> normalised;
@@ -57,7 +48,6 @@ void CheckId(const std::string& content, int32_t id, const Vocabulary& vocabular
 AddedTokenLists ReadAddedTokens(const json& root, const Vocabulary& vocabulary, const Normaliser* normaliser) {
   AddedTokenLists lists;
   std::unordered_map<std::string, int32_t> ids;
-  std::unordered_set<std::string> raw_contents;
   std::unordered_set<std::string> normalised_contents;
   int32_t next = vocabulary.size();
   for (const json& part : Part(root, "added_tokens")) {
@@ -79,8 +69,7 @@ AddedTokenLists ReadAddedTokens(const json& root, const Vocabulary& vocabulary, 
     const bool normalised = part.value("normalized", true);
     const std::string content = token.content;
     if (normalised && normaliser != nullptr) normaliser->Apply(token.content);
-    auto& contents = normalised ? normalised_contents : raw_contents;
-    if (token.content.empty() || !contents.insert(token.content).second) {
+    if (token.content.empty() || (normalised && !normalised_contents.insert(token.content).second)) {
       throw LoadError{
           absl::StrCat("tokenizer.json: added token '", content, "' is empty, or another one, once normalised")};
     }

@@ -28,15 +28,15 @@ std::unique_ptr<Normaliser> Read(const json& part, int depth);
 std::unique_ptr<Normaliser> Map(CharMapper::Rules rules) { return std::make_unique<CharMapper>(std::move(rules)); }
 
 std::unique_ptr<Normaliser> ReadBert(const json& part) {
-  const bool lowercase = part.value("lowercase", true);
+  const NormaliserOptions options = ReadBertNormaliser(part);
   Steps steps;
-  if (part.value("clean_text", true)) steps.push_back(Map(CleanTextRules()));
-  if (part.value("handle_chinese_chars", true)) steps.push_back(Map(ChineseCharsRules()));
-  if (ReadStripAccents(part, lowercase)) {
+  if (options.clean_text) steps.push_back(Map(CleanTextRules()));
+  if (options.handle_chinese_chars) steps.push_back(Map(ChineseCharsRules()));
+  if (options.strip_accents) {
     steps.push_back(std::make_unique<NormalForm>(NormalForm::Options{}));
     steps.push_back(Map(NonSpacingMarksRules()));
   }
-  if (lowercase) steps.push_back(Map(LowercaseRules()));
+  if (options.lowercase) steps.push_back(Map(LowercaseRules()));
   return std::make_unique<NormaliserSequence>(std::move(steps));
 }
 
@@ -86,6 +86,15 @@ std::unique_ptr<Normaliser> Read(const json& part, int depth) {
 }
 
 }  // namespace
+
+NormaliserOptions ReadBertNormaliser(const json& part) {
+  NormaliserOptions options;
+  options.clean_text = part.value("clean_text", true);
+  options.handle_chinese_chars = part.value("handle_chinese_chars", true);
+  options.lowercase = part.value("lowercase", true);
+  options.strip_accents = ReadStripAccents(part, options.lowercase);
+  return options;
+}
 
 bool ReadStripAccents(const json& part, bool lowercase) {
   const auto found = part.find("strip_accents");
