@@ -219,8 +219,9 @@ absl::StatusOr<ServerConfig> LoadConfig(const std::string& path, const std::vect
   if (absl::Status status = CheckTls(config.server.tls); !status.ok()) return status;
   if (absl::Status status = Validate(config.engine); !status.ok()) return status;
   if (absl::Status status = CheckAddress("server.listen", config.server.listen); !status.ok()) return status;
-  if (config.metrics.listen.empty()) return config;
-  if (absl::Status status = CheckAddress("metrics.listen", config.metrics.listen); !status.ok()) return status;
+  if (!config.metrics.listen.empty()) {
+    if (absl::Status status = CheckAddress("metrics.listen", config.metrics.listen); !status.ok()) return status;
+  }
   return config;
 }
 
