@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/api/options.h"
 #include "engine/api/snapshot.h"
 #include "engine/api/types.h"
 
@@ -28,6 +31,23 @@ class Engine {
 
   // The served models, the default first. Never empty.
   virtual std::vector<ModelInfo> Models() const = 0;
+
+  // Loads and warms a model on the calling thread (seconds to minutes), beside those that serve, then switches: from
+  // then on requests of its name run on it, those in flight end on the model that had the name before, and no request
+  // fails for it. The default model stays the default when it is replaced. One load or unload at a time; others wait.
+  // Errors: those of loading, with the model's name in front (what served before serves on); UNAVAILABLE draining;
+  //   UNIMPLEMENTED the engine was built without a loader.
+  virtual absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& /*options*/) {
+    return absl::UnimplementedError("this engine loads no models while it runs");
+  }
+
+  // No new requests for the model (NOT_FOUND); those in flight end on it; then its memory is given back. Waits for that
+  // at most `timeout`. Errors: NOT_FOUND no such model; FAILED_PRECONDITION it is the default; DEADLINE_EXCEEDED
+  // requests are still in
+  //   flight: the rest goes on by itself.
+  virtual absl::Status UnloadModel(const std::string& /*name*/, Duration /*timeout*/) {
+    return absl::UnimplementedError("this engine unloads no models while it runs");
+  }
 
   // A consistent-enough picture for gauges and health; cheap (no lock is held while work runs).
   virtual EngineSnapshot Snapshot() const = 0;
