@@ -144,7 +144,7 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
       .dtype = image.dtype, .device = device, .max_batch_items = 0, .top_classes = image.top_classes};
   const BatchOptions& batch = BatchOptionsOf(options, Modality::kImage);
   if (batch.max_units > 0) {
-    const auto image_units = uint64_t{ImagePreprocessing().size} * ImagePreprocessing().size;
+    const auto image_units = uint64_t{ImagePreprocessing().width} * ImagePreprocessing().height;
     program.max_batch_items =
         static_cast<size_t>(std::clamp<uint64_t>(batch.max_units / image_units, 1, batch.max_items));
   }
@@ -189,7 +189,7 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
     both.Add(info.revision);
     both.Add(image->revision);
     info.revision = both.Hex();
-    served.image_preparer = MakeImagePreparer({.size = image->loaded.image_size}, options.limits);
+    served.image_preparer = MakeImagePreparer(ImagePreprocessing(), options.limits);
     served.programs[static_cast<size_t>(Modality::kImage)] = std::move(image->loaded.program);
 
     if (!model.fusion.kind.empty()) {

@@ -29,6 +29,18 @@ absl::Status CheckPixels(uint64_t width, uint64_t height, uint64_t max_pixels) {
   return absl::OkStatus();
 }
 
+void LayOnWhite(uint8_t* pixels, size_t count) {
+  constexpr uint32_t kWhite = 255;
+  const uint8_t* from = pixels;
+  for (size_t i = 0; i < count; ++i, from += 4) {
+    const uint32_t alpha = from[3];
+    for (int c = 0; c < 3; ++c) {
+      const uint32_t sum = from[c] * alpha + kWhite * (kWhite - alpha) + 128;
+      *pixels++ = static_cast<uint8_t>((sum + (sum >> 8)) >> 8);  // divided by 255 and rounded
+    }
+  }
+}
+
 absl::Status TruncatedImage(std::string_view format, size_t bytes, std::string_view detail) {
   return absl::InvalidArgumentError(
       absl::StrCat("image is truncated: ", Absl(format), " data ends after ", bytes, " bytes (", Absl(detail), ")"));

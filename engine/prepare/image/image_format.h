@@ -2,6 +2,7 @@
 // prepare/image.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/prepare/image/image_preprocessing.h"
 #include "engine/prepare/image/rgb_image.h"
 
 namespace tributary {
@@ -20,6 +22,10 @@ ImageFormat SniffFormat(std::span<const uint8_t> bytes);
 // INVALID_ARGUMENT when either side is 0 or the product is beyond the limit. Called with the header's figures, before
 // anything is allocated for the picture.
 absl::Status CheckPixels(uint64_t width, uint64_t height, uint64_t max_pixels);
+
+// RGBA to RGB on white, in place: `count` pixels of four bytes become as many of three. To the bit what Pillow's
+// Image.alpha_composite makes of it.
+void LayOnWhite(uint8_t* pixels, size_t count);
 
 // "image is truncated: ...", the one wording for data that ends too early. `format`: "JPEG".
 absl::Status TruncatedImage(std::string_view format, size_t bytes, std::string_view detail);
@@ -42,8 +48,10 @@ class JpegDecoder {
 // All decoders: what Pillow's open().convert("RGB") gives, orientation found but not applied. The view points into
 // `pixels`. Errors: INVALID_ARGUMENT. What follows the end of the picture is ignored, as Pillow does: phones append
 // depth maps and videos there.
-absl::StatusOr<RgbImage> DecodePng(std::span<const uint8_t> bytes, uint64_t max_pixels, PixelBuffer& pixels);
+absl::StatusOr<RgbImage> DecodePng(std::span<const uint8_t> bytes, Transparency transparency, uint64_t max_pixels,
+                                   PixelBuffer& pixels);
 // Of an animation, its first frame on the canvas; canvas it does not cover is black.
-absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, uint64_t max_pixels, PixelBuffer& pixels);
+absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, Transparency transparency, uint64_t max_pixels,
+                                    PixelBuffer& pixels);
 
 }  // namespace tributary

@@ -11,9 +11,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/mutex.h"
-#include "engine/prepare/image/bicubic_resize.h"
 #include "engine/prepare/image/image_format.h"
 #include "engine/prepare/image/orientation.h"
+#include "engine/prepare/image/resampler.h"
+#include "engine/prepare/image/resize_plan.h"
 #include "engine/prepare/image/rgb_image.h"
 
 namespace tributary {
@@ -26,26 +27,16 @@ struct Workspace {
   JpegDecoder jpeg;
   PixelBuffer decoded;
   PixelBuffer upright;
-  BicubicResizer resizer;
+  Resampler resampler;
 };
 
 std::span<const uint8_t> AsBytes(std::string_view text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-Square CenterCrop(const ImagePreprocessing& preprocessing, uint32_t width, uint32_t height) {
-  const uint64_t short_side = std::min(width, height);
-  const uint64_t side = short_side * preprocessing.size / (preprocessing.size + preprocessing.crop_padding);
-  Square square;
-  square.side = static_cast<uint32_t>(std::max<uint64_t>(side, 1));
-  square.left = (width - square.side + 1) / 2;
-  square.top = (height - square.side + 1) / 2;
-  return square;
-}
-
-class CenterCropPreparer final : public ImagePreparer {
+class ResizingPreparer final : public ImagePreparer {
  public:
-  CenterCropPreparer(const ImagePreprocessing& preprocessing, const InputLimits& limits)
+  ResizingPreparer(const ImagePreprocessing& preprocessing, const InputLimits& limits)
       : preprocessing_(preprocessing), max_pixels_(limits.max_image_pixels) {}
 
   absl::StatusOr<PixelBlock> Prepare(const ImageInput& input) const override {
@@ -67,21 +58,29 @@ class CenterCropPreparer final : public ImagePreparer {
     uint32_t width = image->width;
     uint32_t height = image->height;
     if (SwapsSides(image->orientation)) std::swap(width, height);
-    const Square square = CenterCrop(preprocessing_, width, height);
-    const uint8_t* crop = image->rgb + (size_t{square.top} * width + square.left) * 3;
+    auto plan = PlanResize(preprocessing_, width, height);
+    if (!plan.ok()) return plan.status();
+    auto part = workspace.resampler.Prepare(preprocessing_.resize.filter, *plan);
+    if (!part.ok()) return part.status();
+    part->left += plan->source.left;
+    part->top += plan->source.top;
+    const uint8_t* from = image->rgb + (size_t{part->top} * width + part->left) * 3;
     size_t stride = size_t{width} * 3;
     // Raw rows belong to the caller: nothing behind them may be read.
     if (image->orientation != Orientation::kUpright || input.raw_rgb) {
-      uint8_t* upright = workspace.upright.Reserve(size_t{square.side} * square.side * 3 + kPixelTailBytes).data();
-      CopyUprightSquare(image->rgb, image->width, image->height, image->orientation, square, upright);
-      crop = upright;
-      stride = size_t{square.side} * 3;
+      uint8_t* upright = workspace.upright.Reserve(size_t{part->width} * part->height * 3 + kPixelTailBytes).data();
+      CopyUpright(image->rgb, image->width, image->height, image->orientation, *part, upright);
+      from = upright;
+      stride = size_t{part->width} * 3;
     }
 
     PixelBlock block;
-    block.width = block.height = preprocessing_.size;
-    block.rgb.resize(size_t{preprocessing_.size} * preprocessing_.size * 3);
-    workspace.resizer.Resize(crop, stride, square.side, preprocessing_.size, block.rgb.data());
+    block.width = preprocessing_.width;
+    block.height = preprocessing_.height;
+    const size_t out_stride = size_t{block.width} * 3;
+    block.rgb.resize(out_stride * block.height);
+    workspace.resampler.Resize(from, stride, block.rgb.data() + plan->top * out_stride + size_t{plan->left} * 3,
+                               out_stride);
     return block;
   }
 
@@ -103,9 +102,9 @@ class CenterCropPreparer final : public ImagePreparer {
       case ImageFormat::kJpeg:
         return workspace.jpeg.Decode(bytes, max_pixels_, workspace.decoded);
       case ImageFormat::kPng:
-        return DecodePng(bytes, max_pixels_, workspace.decoded);
+        return DecodePng(bytes, preprocessing_.transparency, max_pixels_, workspace.decoded);
       case ImageFormat::kWebp:
-        return DecodeWebp(bytes, max_pixels_, workspace.decoded);
+        return DecodeWebp(bytes, preprocessing_.transparency, max_pixels_, workspace.decoded);
       case ImageFormat::kUnknown:
         break;
     }
@@ -130,7 +129,7 @@ class CenterCropPreparer final : public ImagePreparer {
   void GiveBack(std::unique_ptr<Workspace> workspace) const TRIBUTARY_EXCLUDES(mutex_) {
     workspace->decoded.ShrinkTo(kKeptBytes);
     workspace->upright.ShrinkTo(kKeptBytes);
-    workspace->resizer.ShrinkTo(kKeptBytes);
+    workspace->resampler.ShrinkTo(kKeptBytes);
     MutexLock lock(mutex_);
     idle_.push_back(std::move(workspace));
   }
@@ -145,7 +144,7 @@ class CenterCropPreparer final : public ImagePreparer {
 }  // namespace
 
 std::unique_ptr<ImagePreparer> MakeImagePreparer(const ImagePreprocessing& preprocessing, const InputLimits& limits) {
-  return std::make_unique<CenterCropPreparer>(preprocessing, limits);
+  return std::make_unique<ResizingPreparer>(preprocessing, limits);
 }
 
 }  // namespace tributary

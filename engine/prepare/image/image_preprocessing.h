@@ -38,13 +38,13 @@ struct ImagePreprocessing {
     uint32_t edge = 0;           // kShortestEdge
     uint32_t crop_padding = 32;  // kCropFirst: the square's side is width / (width + crop_padding) of the short side
   };
-  Resize resize;
+  Resize resize = {};
   Transparency transparency = Transparency::kIgnore;
 
   // value = byte * scale + shift, per channel R, G, B.
   struct PixelTransform {
-    std::array<float, 3> scale;
-    std::array<float, 3> shift;
+    std::array<float, 3> scale = {};
+    std::array<float, 3> shift = {};
   };
   PixelTransform pixels = {.scale = {1.0F / 128, 1.0F / 128, 1.0F / 128},
                            .shift = {-127.0F / 128, -127.0F / 128, -127.0F / 128}};

@@ -87,8 +87,8 @@ Orientation FindOrientation(const OrientationSources& sources) {
   return static_cast<Orientation>(*value);
 }
 
-void CopyUprightSquare(const uint8_t* rgb, uint32_t width, uint32_t height, Orientation orientation,
-                       const Square& square, uint8_t* out) {
+void CopyUpright(const uint8_t* rgb, uint32_t width, uint32_t height, Orientation orientation, const Rect& part,
+                 uint8_t* out) {
   // Upright pixel (x, y) is stored pixel origin + x * step_x + y * step_y.
   const ptrdiff_t column = 3;
   const ptrdiff_t row = ptrdiff_t{3} * width;
@@ -109,13 +109,13 @@ void CopyUprightSquare(const uint8_t* rgb, uint32_t width, uint32_t height, Orie
       {last_column, row, -column},              // kRotateLeft
   }};
   const Walk walk = walks[static_cast<size_t>(orientation)];
-  for (uint32_t y = 0; y < square.side; ++y) {
-    const uint8_t* from = rgb + walk.origin + (ptrdiff_t{square.top} + y) * walk.step_y + square.left * walk.step_x;
+  for (uint32_t y = 0; y < part.height; ++y) {
+    const uint8_t* from = rgb + walk.origin + (ptrdiff_t{part.top} + y) * walk.step_y + part.left * walk.step_x;
     if (walk.step_x == column) {
-      out = std::copy_n(from, size_t{square.side} * 3, out);
+      out = std::copy_n(from, size_t{part.width} * 3, out);
       continue;
     }
-    for (uint32_t x = 0; x < square.side; ++x, from += walk.step_x) out = std::copy_n(from, 3, out);
+    for (uint32_t x = 0; x < part.width; ++x, from += walk.step_x) out = std::copy_n(from, 3, out);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 
+#include "engine/prepare/image/rect.h"
+
 namespace tributary {
 
 // EXIF tag 0x0112; the values are the tag's. Named by what has to be done to show the picture upright.
@@ -35,15 +37,9 @@ Orientation FindOrientation(const OrientationSources& sources);
 // The tag in a TIFF block; nullopt: no such tag, or not a TIFF block. Reads only inside `tiff`.
 std::optional<uint32_t> FindTiffOrientation(std::span<const uint8_t> tiff);
 
-// A square of the upright picture, in its coordinates.
-struct Square {
-  uint32_t left = 0;
-  uint32_t top = 0;
-  uint32_t side = 0;
-};
-
-// Copies `square` of the upright picture out of the stored one. rgb u8 [height, width, 3]; out u8 [side, side, 3].
-void CopyUprightSquare(const uint8_t* rgb, uint32_t width, uint32_t height, Orientation orientation,
-                       const Square& square, uint8_t* out);
+// Copies `part` of the upright picture, in its coordinates, out of the stored one. rgb u8 [height, width, 3]; out u8
+// [part.height, part.width, 3].
+void CopyUpright(const uint8_t* rgb, uint32_t width, uint32_t height, Orientation orientation, const Rect& part,
+                 uint8_t* out);
 
 }  // namespace tributary

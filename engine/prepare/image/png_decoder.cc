@@ -51,6 +51,15 @@ void Gray16ToRgb(uint8_t* pixels, size_t count) {
   }
 }
 
+// An alpha channel, or a transparent colour.
+bool HasAlpha(spng_ctx* context, const spng_ihdr& header) {
+  if (header.color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA || header.color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA) {
+    return true;
+  }
+  spng_trns transparent{};
+  return spng_get_trns(context, &transparent) == 0;
+}
+
 absl::Status PngStatus(int error, size_t bytes) {
   if (error == SPNG_EMEM) return absl::ResourceExhaustedError("no memory to decode a PNG image");
   if (error == SPNG_IO_EOF || error == SPNG_EOF || error == SPNG_EIDAT_TOO_SHORT) {
@@ -61,7 +70,8 @@ absl::Status PngStatus(int error, size_t bytes) {
 
 }  // namespace
 
-absl::StatusOr<RgbImage> DecodePng(std::span<const uint8_t> bytes, uint64_t max_pixels, PixelBuffer& pixels) {
+absl::StatusOr<RgbImage> DecodePng(std::span<const uint8_t> bytes, Transparency transparency, uint64_t max_pixels,
+                                   PixelBuffer& pixels) {
   const std::unique_ptr<spng_ctx, FreeContext> context(spng_ctx_new(0));
   if (context == nullptr) return absl::ResourceExhaustedError("no memory for a PNG decoder");
   spng_ihdr header{};
@@ -74,12 +84,20 @@ absl::StatusOr<RgbImage> DecodePng(std::span<const uint8_t> bytes, uint64_t max_
   if (auto status = CheckPixels(header.width, header.height, max_pixels); !status.ok()) return status;
 
   const bool gray16 = header.color_type == SPNG_COLOR_TYPE_GRAYSCALE && header.bit_depth == 16;
+  const bool on_white = transparency == Transparency::kOnWhite && !gray16 && HasAlpha(context.get(), header);
   const size_t count = size_t{header.width} * header.height;
-  uint8_t* rgb = pixels.Reserve(count * 3 + kPixelTailBytes).data();
+  uint8_t* rgb = pixels.Reserve(count * (on_white ? 4 : 3) + kPixelTailBytes).data();
   // RGB8: palettes looked up, alpha dropped, of 16 bits the upper 8; all as Pillow does.
-  error = spng_decode_image(context.get(), rgb, count * (gray16 ? 2 : 3), gray16 ? SPNG_FMT_PNG : SPNG_FMT_RGB8, 0);
+  if (gray16) {
+    error = spng_decode_image(context.get(), rgb, count * 2, SPNG_FMT_PNG, 0);
+  } else if (on_white) {
+    error = spng_decode_image(context.get(), rgb, count * 4, SPNG_FMT_RGBA8, SPNG_DECODE_TRNS);
+  } else {
+    error = spng_decode_image(context.get(), rgb, count * 3, SPNG_FMT_RGB8, 0);
+  }
   if (error != 0) return PngStatus(error, bytes.size());
   if (gray16) Gray16ToRgb(rgb, count);
+  if (on_white) LayOnWhite(rgb, count);
   return RgbImage{
       .rgb = rgb, .width = header.width, .height = header.height, .orientation = FindOrientation(FindMetadata(bytes))};
 }

@@ -32,7 +32,8 @@ std::span<const uint8_t> FindChunk(const WebPDemuxer* demuxer, const char* name)
 
 }  // namespace
 
-absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, uint64_t max_pixels, PixelBuffer& pixels) {
+absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, Transparency transparency, uint64_t max_pixels,
+                                    PixelBuffer& pixels) {
   const WebPData data = {bytes.data(), bytes.size()};
   WebPDemuxState state = WEBP_DEMUX_PARSING_HEADER;
   const std::unique_ptr<WebPDemuxer, DeleteDemuxer> demuxer(WebPDemuxPartial(&data, &state));
@@ -53,15 +54,18 @@ absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, uint64_t max
     return BrokenImage("WebP", "its frame lies outside the canvas");
   }
 
-  const size_t stride = size_t{width} * 3;
+  const bool on_white =
+      transparency == Transparency::kOnWhite && (WebPDemuxGetI(demuxer.get(), WEBP_FF_FORMAT_FLAGS) & ALPHA_FLAG) != 0;
+  const size_t channels = on_white ? 4 : 3;
+  const size_t stride = width * channels;
   const std::span<uint8_t> canvas = pixels.Reserve(stride * height + kPixelTailBytes);
   if (static_cast<uint32_t>(frame.width) != width || static_cast<uint32_t>(frame.height) != height) {
     std::memset(canvas.data(), 0, canvas.size());
   }
   WebPDecoderConfig config;
   if (WebPInitDecoderConfig(&config) == 0) return absl::InternalError("libwebp has another version than its headers");
-  const size_t origin = static_cast<size_t>(frame.y_offset) * stride + static_cast<size_t>(frame.x_offset) * 3;
-  config.output.colorspace = MODE_RGB;
+  const size_t origin = static_cast<size_t>(frame.y_offset) * stride + static_cast<size_t>(frame.x_offset) * channels;
+  config.output.colorspace = on_white ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA.rgba = canvas.data() + origin;
   config.output.u.RGBA.stride = static_cast<int>(stride);
@@ -74,6 +78,7 @@ absl::StatusOr<RgbImage> DecodeWebp(std::span<const uint8_t> bytes, uint64_t max
     default:  // VP8_STATUS_OUT_OF_MEMORY too, which libwebp 1.5 says of damaged frames
       return BrokenImage("WebP", "its frame cannot be decoded");
   }
+  if (on_white) LayOnWhite(canvas.data(), size_t{width} * height);
   return RgbImage{.rgb = canvas.data(),
                   .width = width,
                   .height = height,

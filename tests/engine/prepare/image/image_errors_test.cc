@@ -129,7 +129,7 @@ TEST_CASE("Any cut and any flipped byte gets an answer, and the next picture is 
   const std::string file = GENERATE("jpeg_progressive.jpg", "jpeg_cmyk.jpg", "png_palette_transparent.png",
                                     "png_interlaced_16bit.png", "webp_alpha.webp", "webp_animated.webp");
   const std::string whole = ReadGolden(file);
-  const auto preparer = MakeImagePreparer({.size = 48}, InputLimits{.max_image_pixels = 1 << 20});
+  const auto preparer = MakeImagePreparer({.width = 48, .height = 48}, InputLimits{.max_image_pixels = 1 << 20});
   const auto answered = [](const absl::Status& status) {
     return status.ok() || status.code() == absl::StatusCode::kInvalidArgument;
   };

@@ -33,7 +33,7 @@ int LargestDifference(const std::vector<uint8_t>& a, const std::vector<uint8_t>&
 // against 1.6.0.
 void RequireEqualToPillow(const std::string& file, uint32_t size) {
   CAPTURE(file);
-  const auto preparer = MakeImagePreparer({.size = size}, InputLimits{});
+  const auto preparer = MakeImagePreparer({.width = size, .height = size}, InputLimits{});
   const PixelBlock block = Prepare(*preparer, ReadGolden(file));
   CHECK(block.width == size);
   CHECK(block.height == size);
@@ -84,7 +84,7 @@ TEST_CASE("Broken EXIF and data behind the end of the picture do no harm, as in 
 
 TEST_CASE("Raw RGB rows become the same pixels as the same picture encoded without loss") {
   // At this size the crop of 80 x 80 is the middle 48 x 48, unscaled: the raw picture is laid around it.
-  const auto preparer = MakeImagePreparer({.size = kFormatSize}, InputLimits{});
+  const auto preparer = MakeImagePreparer({.width = kFormatSize, .height = kFormatSize}, InputLimits{});
   const PixelBlock expected = Prepare(*preparer, ReadGolden("png_exact.png"));
   const std::vector<uint8_t> middle = ReadGoldenPixels("png_exact.ppm");
   std::vector<uint8_t> raw(80 * 80 * 3, 0);
@@ -100,14 +100,15 @@ TEST_CASE("Raw RGB rows become the same pixels as the same picture encoded witho
 }
 
 TEST_CASE("One preparer serves many threads at once and pictures of any size after each other") {
-  const auto preparer = MakeImagePreparer({.size = kFormatSize}, InputLimits{});
+  const auto preparer = MakeImagePreparer({.width = kFormatSize, .height = kFormatSize}, InputLimits{});
   const std::vector<std::string> names = {"jpeg_progressive", "png_1x2000", "photo_cat", "webp_alpha", "jpeg_cmyk"};
   const std::vector<std::string> ends = {".jpg", ".png", ".jpg", ".webp", ".jpg"};
   std::vector<std::string> files;
   std::vector<std::vector<uint8_t>> expected;
   for (size_t i = 0; i < names.size(); ++i) {
     files.push_back(ReadGolden(names[i] + ends[i]));
-    expected.push_back(Prepare(*MakeImagePreparer({.size = kFormatSize}, InputLimits{}), files.back()).rgb);
+    expected.push_back(
+        Prepare(*MakeImagePreparer({.width = kFormatSize, .height = kFormatSize}, InputLimits{}), files.back()).rgb);
   }
   std::vector<size_t> wrong(4, 0);
   std::vector<std::thread> threads;
