@@ -10,10 +10,14 @@
 
 namespace tributary {
 
-inline std::string ReadGolden(const std::string& name) {
-  std::ifstream file(std::string(TRIBUTARY_SOURCE_DIR) + "/tests/golden/image/" + name, std::ios::binary);
-  if (!file) throw std::runtime_error("no golden " + name);
+inline std::string ReadGoldenFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("no golden " + path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline std::string ReadGolden(const std::string& name) {
+  return ReadGoldenFile(std::string(TRIBUTARY_SOURCE_DIR) + "/tests/golden/image/" + name);
 }
 
 // Pixels of a binary PPM, u8 [side, side, 3].
