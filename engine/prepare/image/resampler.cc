@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/prepare/image/rgb_image.h"
 
 // The compiler makes one version per instruction set and the loader picks: without 32-bit vector multiplication (before
 // SSE4.1) the passes are about three times slower. Sanitizers start before the loader's resolver may run.
@@ -86,6 +87,13 @@ size_t TapsOf(ResizeFilter filter, uint32_t in_side, uint32_t out_side) {
   return static_cast<size_t>(std::ceil(SupportOf(filter, in_side, out_side))) * 2 + 1;
 }
 
+// Pillow 13's rule: what loses more than twice as many rows as columns loses the rows first.
+bool VerticalFirst(const ResizePlan& plan) {
+  const auto lost_rows = int64_t{plan.source.height} - plan.height;
+  const auto lost_columns = int64_t{plan.source.width} - plan.width;
+  return lost_rows > 0 && lost_rows > 2 * lost_columns;
+}
+
 inline uint8_t Clip(int32_t fixed) { return static_cast<uint8_t>(std::clamp(fixed >> kWeightBits, 0, 255)); }
 
 // One row: out u8 [size, 3]; `row` begins with pixel `begin` of the source.
@@ -104,23 +112,24 @@ void ResizeRow(const uint8_t* row, uint32_t size, uint32_t begin, const uint32_t
   }
 }
 
-// One output row out of `count` rows of `length` bytes each.
+// One output row of `length` bytes out of `count` rows, `stride` bytes apart.
 TRIBUTARY_VECTOR_CLONES
-void BlendRows(const uint8_t* rows, size_t length, uint32_t count, const int32_t* weights, uint8_t* out) {
+void BlendRows(const uint8_t* rows, size_t stride, size_t length, uint32_t count, const int32_t* weights,
+               uint8_t* out) {
   constexpr size_t kBlock = 32;  // sums stay in registers
   size_t begin = 0;
   for (; begin + kBlock <= length; begin += kBlock) {
     int32_t sums[kBlock];
     for (int32_t& sum : sums) sum = kHalf;
     for (uint32_t t = 0; t < count; ++t) {
-      const uint8_t* row = rows + t * length + begin;
+      const uint8_t* row = rows + t * stride + begin;
       for (size_t i = 0; i < kBlock; ++i) sums[i] += row[i] * weights[t];
     }
     for (size_t i = 0; i < kBlock; ++i) out[begin + i] = Clip(sums[i]);
   }
   for (; begin < length; ++begin) {
     int32_t sum = kHalf;
-    for (uint32_t t = 0; t < count; ++t) sum += rows[t * length + begin] * weights[t];
+    for (uint32_t t = 0; t < count; ++t) sum += rows[t * stride + begin] * weights[t];
     out[begin] = Clip(sum);
   }
 }
@@ -192,7 +201,10 @@ absl::StatusOr<Rect> Resampler::Prepare(ResizeFilter filter, const ResizePlan& p
   window_ = window;
   if (copy_) return window;
   if (filter != ResizeFilter::kNearest) {
-    const uint64_t rows = uint64_t{plan.source.height} * window.width * 3;
+    vertical_first_ = VerticalFirst(plan);
+    const uint64_t rows =
+        (vertical_first_ ? uint64_t{plan.source.width} * window.height : uint64_t{plan.source.height} * window.width) *
+        3;
     const uint64_t weights = (uint64_t{window.width} * TapsOf(filter, plan.source.width, plan.width) +
                               uint64_t{window.height} * TapsOf(filter, plan.source.height, plan.height)) *
                              sizeof(int32_t);
@@ -225,6 +237,12 @@ void Resampler::Resize(const uint8_t* rgb, size_t stride, uint8_t* out, size_t o
     }
     return;
   }
+  if (vertical_first_) return ResizeVerticalFirst(rgb, stride, out, out_stride);
+  ResizeHorizontalFirst(rgb, stride, out, out_stride);
+}
+
+void Resampler::ResizeHorizontalFirst(const uint8_t* rgb, size_t stride, uint8_t* out, size_t out_stride) {
+  const size_t row_bytes = size_t{window_.width} * 3;
   const uint32_t rows = y_.read_end - y_.read_begin;
   rows_.resize(rows * row_bytes);
   for (uint32_t y = 0; y < rows; ++y) {
@@ -232,8 +250,21 @@ void Resampler::Resize(const uint8_t* rgb, size_t stride, uint8_t* out, size_t o
               x_.taps, rows_.data() + y * row_bytes);
   }
   for (uint32_t y = 0; y < window_.height; ++y) {
-    BlendRows(rows_.data() + (y_.first[y] - y_.read_begin) * row_bytes, row_bytes, y_.count[y],
+    BlendRows(rows_.data() + (y_.first[y] - y_.read_begin) * row_bytes, row_bytes, row_bytes, y_.count[y],
               y_.weights.data() + y * y_.taps, out + y * out_stride);
+  }
+}
+
+void Resampler::ResizeVerticalFirst(const uint8_t* rgb, size_t stride, uint8_t* out, size_t out_stride) {
+  const size_t row_bytes = size_t{x_.read_end - x_.read_begin} * 3;
+  rows_.resize(window_.height * row_bytes + kPixelTailBytes);
+  for (uint32_t y = 0; y < window_.height; ++y) {
+    BlendRows(rgb + (y_.first[y] - y_.read_begin) * stride, stride, row_bytes, y_.count[y],
+              y_.weights.data() + y * y_.taps, rows_.data() + y * row_bytes);
+  }
+  for (uint32_t y = 0; y < window_.height; ++y) {
+    ResizeRow(rows_.data() + y * row_bytes, window_.width, x_.read_begin, x_.first.data(), x_.count.data(),
+              x_.weights.data(), x_.taps, out + y * out_stride);
   }
 }
 

@@ -12,12 +12,11 @@
 
 namespace tributary {
 
-// Filters widened when shrinking (antialias), separable, horizontal pass first, 22-bit fixed-point weights, both passes
-// rounded to 8 bits: bit-equal to Pillow; kNearest takes the pixel under each centre. Only what the plan's window needs
-// is read and computed.
-// Use: Prepare, then Resize once or more. Thread-safety: one thread at a time; keeps weights and rows between calls.
-// Source: Pillow, src/libImaging/Resample.c (precompute_coeffs, ImagingResampleHorizontal_8bpc, ..Vertical_8bpc) and
-// Geometry.c (ImagingScaleAffine).
+// Filters widened when shrinking (antialias), separable, 22-bit fixed-point weights, both passes rounded to 8 bits and
+// in Pillow 13's order (below 13 the horizontal one was always first): bit-equal to Pillow; kNearest takes the pixel
+// under each centre. Only what the plan's window needs is read and computed. Use: Prepare, then Resize once or more.
+// Thread-safety: one thread at a time; keeps weights and rows between calls. Source: Pillow, src/libImaging/Resample.c
+// (precompute_coeffs, ImagingResampleHorizontal_8bpc, ..Vertical_8bpc) and Geometry.c (ImagingScaleAffine).
 class Resampler {
  public:
   // What Resize will read: a part of the plan's source, in the source's coordinates. INVALID_ARGUMENT: weights and rows
@@ -30,6 +29,8 @@ class Resampler {
   void ShrinkTo(size_t bytes);
 
  private:
+  void ResizeHorizontalFirst(const uint8_t* rgb, size_t stride, uint8_t* out, size_t out_stride);
+  void ResizeVerticalFirst(const uint8_t* rgb, size_t stride, uint8_t* out, size_t out_stride);
   // One direction. Output position i of the window takes source positions first[i] .. first[i] + count[i] - 1 with
   // weights[i * taps ...].
   struct Axis {
@@ -57,7 +58,9 @@ class Resampler {
   bool copy_ = false;  // nothing to resize
   Axis x_;
   Axis y_;
-  std::vector<uint8_t> rows_;  // after the horizontal pass: u8 [rows read, window.width * 3]
+  bool vertical_first_ = false;
+  // Between the passes: u8 [rows read, window.width * 3], or [window.height, columns read * 3] and a tail.
+  std::vector<uint8_t> rows_;
 };
 
 }  // namespace tributary

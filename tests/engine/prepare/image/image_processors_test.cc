@@ -48,10 +48,11 @@ Golden ReadProcessorGolden(const std::string& name) {
 }
 
 TEST_CASE("A folder's pictures become the bytes and the values its image processor makes of them") {
-  const std::string name = GENERATE("clip", "clip-first", "clip-smaller-than-crop", "siglip", "siglip-processor", "vit",
-                                    "dinov2", "deit", "convnext", "convnext-384", "efficientnet", "efficientnet-crop",
-                                    "no-resize", "no-rescale", "no-normalise", "filter-nearest", "filter-box",
-                                    "filter-bilinear", "filter-hamming", "filter-bicubic", "filter-lanczos");
+  const std::string name =
+      GENERATE("clip", "clip-first", "clip-smaller-than-crop", "siglip", "siglip-wide", "siglip-processor", "vit",
+               "dinov2", "deit", "convnext", "convnext-384", "efficientnet", "efficientnet-crop", "no-resize",
+               "no-rescale", "no-normalise", "filter-nearest", "filter-box", "filter-bilinear", "filter-hamming",
+               "filter-bicubic", "filter-lanczos");
   CAPTURE(name);
   const Golden golden = ReadProcessorGolden(name);
   const auto preprocessing = ReadPreprocessorConfig(FolderOf(name));

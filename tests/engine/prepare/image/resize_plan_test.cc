@@ -75,7 +75,7 @@ TEST_CASE("A line of ten thousand pixels is served: only its middle is ever resi
 TEST_CASE("A line whose resize would not fit any memory is refused with the figures") {
   RequireRefused(PrepareGray(ShortestEdge(), 1, 80000).status(),
                  "image of 1 x 80000 pixels would be resized to 224 x 17920000, a side may have at most 16777216");
-  RequireRefused(PrepareGray(Exact(), 1, 1 << 20).status(), "resizing 1 x 1048576 pixels to 224 x 224 would need");
+  RequireRefused(PrepareGray(Exact(), 1 << 22, 1).status(), "resizing 4194304 x 1 pixels to 224 x 224 would need");
 }
 
 }  // namespace
