@@ -2,6 +2,7 @@
 
 #include <grpc/support/time.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
@@ -34,11 +35,15 @@ absl::StatusOr<size_t> CallEnvironment::CheckCall(const WireRequest& call) const
   const ModelInfo* model = FindModel(request.options.model);
   if (model == nullptr) return NoSuchModel(request.options.model);
   const size_t header_bytes = model->name.size() + model->revision.size() + 16;
-  const size_t bytes = header_bytes + inputs * MaxResultBytes(*model, request.kind, call.float16);
+  // A size over the full one is refused by the engine, as any other the model does not have.
+  const size_t dimensions =
+      request.options.dimensions == 0 ? model->dimensions : std::min(request.options.dimensions, model->dimensions);
+  const size_t bytes = header_bytes + inputs * MaxResultBytes(dimensions, request.kind, call.encoding);
   if (bytes > limits.max_response_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the answer to ", inputs, " inputs takes up to ", bytes, " bytes, the limit is ", limits.max_response_bytes,
-        " (server.max_response_bytes): send fewer inputs in one call", call.float16 ? "" : ", or ask for float16"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the answer to ", inputs, " inputs takes up to ", bytes, " bytes, the limit is ",
+                     limits.max_response_bytes, " (server.max_response_bytes): send fewer inputs in one call",
+                     call.encoding == Encoding::kFloat32 ? ", or ask for float16 or int8" : ""));
   }
   return bytes;
 }

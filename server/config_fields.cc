@@ -111,8 +111,8 @@ class Table {
   }
 
   // Text form: "0,1,3".
-  void IntegerList(const std::string& key, std::vector<int>* value, int high) {
-    const std::string range = absl::StrCat("each 0..", high);
+  void IntegerList(const std::string& key, std::vector<int>* value, int low, int high) {
+    const std::string range = absl::StrCat("each ", low, "..", high);
     Add({.key = key,
          .type = "list of integers",
          .range = range,
@@ -122,7 +122,7 @@ class Table {
                std::vector<int> parsed;
                for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
                  int number = 0;
-                 if (!absl::SimpleAtoi(part, &number) || number < 0 || number > high) {
+                 if (!absl::SimpleAtoi(part, &number) || number < low || number > high) {
                    return Expected("integers, " + range, text);
                  }
                  parsed.push_back(number);
@@ -213,7 +213,7 @@ void AddEngine(EngineOptions* engine, Table* table) {
   table->Text("lanes.device", &engine->lanes.device);
   table->Integer("lanes.count", &engine->lanes.count, 0, 1024);
   table->Integer("lanes.slots", &engine->lanes.slots, 0, 64);
-  table->IntegerList("lanes.cpu_affinity", &engine->lanes.cpu_affinity, 1023);
+  table->IntegerList("lanes.cpu_affinity", &engine->lanes.cpu_affinity, 0, 1023);
   table->Integer("completion_threads", &engine->completion_threads, 1, 1024);
   table->Path("cache_folder", &engine->cache_folder);
 }
@@ -231,9 +231,11 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16"};
   Table table;
   table.Text("name", &model->name);
+  table.IntegerList("matryoshka_dimensions", &model->matryoshka_dimensions, 1, kMaxDimensions);
   table.Path("text.folder", &model->text.folder);
   table.Choice("text.dtype", &model->text.dtype, dtypes);
   table.Integer("text.max_tokens", &model->text.max_tokens, 0, 1 << 20);
+  table.Text("text.default_prompt", &model->text.default_prompt);
   table.Path("image.folder", &model->image.folder);
   table.Choice("image.dtype", &model->image.dtype, dtypes);
   table.Path("image.labels", &model->image.labels);

@@ -56,7 +56,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
     if (!answer_bytes.ok()) return answer_bytes.status();
     if (absl::Status status = environment_.answers->Reserve(*answer_bytes); !status.ok()) return status;
     reserved_bytes_ = *answer_bytes;
-    float16_ = call->float16;
+    encoding_ = call->encoding;
     errors_ = std::move(call->errors);
     EmbedRequest request = std::move(call->request);
     request.options.deadline = deadline_;
@@ -70,7 +70,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
     environment_.LogFaults(record_.method(), response);
     google::protobuf::Arena arena;
     auto* message = google::protobuf::Arena::CreateMessage<v1::EmbedResponse>(&arena);
-    ToWire(response, float16_, message);
+    ToWire(response, encoding_, message);
     *response_ = SerializeMessage(*message);
     FinishWith(absl::OkStatus());
   }
@@ -90,7 +90,7 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
   const std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
   // Written before Submit, read by the completion.
   std::vector<InputError> errors_;
-  bool float16_ = false;
+  Encoding encoding_ = Encoding::kFloat32;
   size_t reserved_bytes_ = 0;  // for the answer, until it is sent
   // Written before Finish, read in OnDone.
   grpc::StatusCode code_ = grpc::StatusCode::OK;

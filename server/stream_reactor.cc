@@ -56,22 +56,22 @@ absl::Status StreamReactor::Submit(uint64_t id, std::shared_ptr<const v1::EmbedS
   request.options.deadline = deadline_;
   request.cancel = cancel_;
   absl::Status status =
-      environment_.engine->Submit(std::move(request), [this, id, float16 = call->float16, reserved = *reserved,
+      environment_.engine->Submit(std::move(request), [this, id, encoding = call->encoding, reserved = *reserved,
                                                        errors = std::move(call->errors)](EmbedResponse response) {
         PutErrors(errors, &response);
-        Answer(id, float16, reserved, response);
+        Answer(id, encoding, reserved, response);
       });
   if (!status.ok()) environment_.answers->Release(*reserved);
   return status;
 }
 
-void StreamReactor::Answer(uint64_t id, bool float16, size_t reserved_bytes, const EmbedResponse& response) {
+void StreamReactor::Answer(uint64_t id, Encoding encoding, size_t reserved_bytes, const EmbedResponse& response) {
   environment_.LogFaults(record_.method(), response);
   v1::EmbedStreamResponse message;
   message.set_id(id);
   message.set_model(response.model);
   message.set_model_revision(response.model_revision);
-  ToWire(response.results.front(), float16, message.mutable_result());
+  ToWire(response.results.front(), encoding, message.mutable_result());
   Enqueue({SerializeMessage(message), reserved_bytes});
 }
 

@@ -11,6 +11,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/call_environment.h"
+#include "server/vector_encoding.h"
 #include "tributary/v1/embedding_service.pb.h"
 
 namespace tributary {
@@ -40,7 +41,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
  private:
   // Not OK: nothing was submitted.
   absl::Status Submit(uint64_t id, std::shared_ptr<const v1::EmbedStreamRequest> message);
-  void Answer(uint64_t id, bool float16, size_t reserved_bytes, const EmbedResponse& response);
+  void Answer(uint64_t id, Encoding encoding, size_t reserved_bytes, const EmbedResponse& response);
   void AnswerError(uint64_t id, const absl::Status& status);
   struct Unsent {
     grpc::ByteBuffer bytes;

@@ -22,6 +22,8 @@ absl::Status ReadOptions(const v1::EmbedOptions& wire, WireRequest* out) {
   EmbedOptions& options = out->request.options;
   options.model = wire.model();
   if (wire.has_normalise()) options.normalise = wire.normalise();
+  options.dimensions = wire.dimensions();
+  if (wire.has_prompt_name()) options.prompt_name = wire.prompt_name();
   switch (wire.truncation()) {
     case v1::TRUNCATION_UNSPECIFIED:
     case v1::TRUNCATION_END:
@@ -39,10 +41,16 @@ absl::Status ReadOptions(const v1::EmbedOptions& wire, WireRequest* out) {
   switch (wire.encoding()) {
     case v1::ENCODING_UNSPECIFIED:
     case v1::ENCODING_FLOAT32:
-      out->float16 = false;
+      out->encoding = Encoding::kFloat32;
       break;
     case v1::ENCODING_FLOAT16:
-      out->float16 = true;
+      out->encoding = Encoding::kFloat16;
+      break;
+    case v1::ENCODING_INT8:
+      out->encoding = Encoding::kInt8;
+      break;
+    case v1::ENCODING_BINARY:
+      out->encoding = Encoding::kBinary;
       break;
     default:
       return UnknownEnum("encoding", wire.encoding(), v1::Encoding_MAX);
@@ -156,9 +164,21 @@ void ToWire(const StageTimes& times, v1::StageTimes* out) {
 }
 
 // False: a number does not fit binary16.
-bool PackVector(const std::vector<float>& values, bool float16, v1::Embedding* out) {
-  if (float16) return PackFloat16(values, out->mutable_float16());
-  out->mutable_float32()->Add(values.begin(), values.end());
+bool PackVector(const std::vector<float>& values, Encoding encoding, v1::Embedding* out) {
+  out->set_dimensions(static_cast<uint32_t>(values.size()));
+  switch (encoding) {
+    case Encoding::kFloat32:
+      out->mutable_float32()->Add(values.begin(), values.end());
+      return true;
+    case Encoding::kFloat16:
+      return PackFloat16(values, out->mutable_float16());
+    case Encoding::kInt8:
+      out->set_scale(PackInt8(values, out->mutable_int8()));
+      return true;
+    case Encoding::kBinary:
+      PackBinary(values, out->mutable_binary());
+      return true;
+  }
   return true;
 }
 
@@ -206,18 +226,18 @@ void PutErrors(const std::vector<InputError>& errors, EmbedResponse* response) {
   for (const InputError& error : errors) response->results[error.index].status = error.status;
 }
 
-size_t MaxResultBytes(const ModelInfo& model, RequestKind kind, bool float16) {
-  // Upper bounds by the wire format: a vector has three nested headers of at most 6 bytes; a result its own two, 44
-  // bytes of stage times, 6 of tokens and 2 of the flag. An error instead of vectors has its bounded message and a
-  // code.
-  constexpr size_t kVectorHeaders = 18;
+size_t MaxResultBytes(size_t dimensions, RequestKind kind, Encoding encoding) {
+  // Upper bounds by the wire format: a vector has three nested headers of at most 6 bytes, 5 of the scale and 6 of the
+  // dimensions; a result its own two headers, 44 bytes of stage times, 6 of tokens and 2 of the flag. An error instead
+  // of vectors has its bounded message and a code.
+  constexpr size_t kVectorHeaders = 29;
   constexpr size_t kResultHeaders = 64;
   const size_t vectors = kind == RequestKind::kPair ? 3 : 1;
-  const size_t embeddings = vectors * (size_t{model.dimensions} * (float16 ? 2 : 4) + kVectorHeaders);
+  const size_t embeddings = vectors * (PackedBytes(encoding, dimensions) + kVectorHeaders);
   return kResultHeaders + std::max(embeddings, kMaxMessageBytes + kVectorHeaders);
 }
 
-void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out) {
+void ToWire(const EmbedResult& result, Encoding encoding, v1::EmbedResult* out) {
   out->set_token_count(result.token_count);
   out->set_truncated(result.truncated);
   ToWire(result.times, out->mutable_times());
@@ -227,9 +247,9 @@ void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out) {
   }
   v1::Embeddings* embeddings = out->mutable_embeddings();
   bool fits = true;
-  if (!result.text.empty()) fits &= PackVector(result.text, float16, embeddings->mutable_text());
-  if (!result.image.empty()) fits &= PackVector(result.image, float16, embeddings->mutable_image());
-  if (!result.fused.empty()) fits &= PackVector(result.fused, float16, embeddings->mutable_fused());
+  if (!result.text.empty()) fits &= PackVector(result.text, encoding, embeddings->mutable_text());
+  if (!result.image.empty()) fits &= PackVector(result.image, encoding, embeddings->mutable_image());
+  if (!result.fused.empty()) fits &= PackVector(result.fused, encoding, embeddings->mutable_fused());
   if (!fits) {
     ToRpcStatus(absl::InvalidArgumentError("the vector has numbers over 65504, the largest float16: ask for float32 or "
                                            "normalised vectors"),
@@ -237,11 +257,11 @@ void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out) {
   }
 }
 
-void ToWire(const EmbedResponse& response, bool float16, v1::EmbedResponse* out) {
+void ToWire(const EmbedResponse& response, Encoding encoding, v1::EmbedResponse* out) {
   out->set_model(response.model);
   out->set_model_revision(response.model_revision);
   out->mutable_results()->Reserve(static_cast<int>(response.results.size()));
-  for (const EmbedResult& result : response.results) ToWire(result, float16, out->add_results());
+  for (const EmbedResult& result : response.results) ToWire(result, encoding, out->add_results());
 }
 
 void ToWire(const ModelInfo& info, v1::Model* out) {
@@ -262,6 +282,9 @@ void ToWire(const ModelInfo& info, v1::Model* out) {
   out->set_image_compute_type(info.image_compute_type);
   out->set_parameter_count(info.parameter_count);
   out->set_parameter_bytes(info.parameter_bytes);
+  out->mutable_matryoshka_dimensions()->Add(info.matryoshka_dimensions.begin(), info.matryoshka_dimensions.end());
+  for (const std::string& name : info.prompt_names) out->add_prompt_names(name);
+  out->set_default_prompt_name(info.default_prompt);
 }
 
 }  // namespace tributary

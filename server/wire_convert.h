@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/api/types.h"
+#include "server/vector_encoding.h"
 #include "tributary/v1/embedding_service.pb.h"
 
 namespace tributary {
@@ -21,8 +22,8 @@ struct InputError {
 // One call on its way in. Views inside `request` borrow from the message, which `request.owner` keeps alive.
 struct WireRequest {
   EmbedRequest request;
-  std::vector<InputError> errors;  // what to say of the inputs the engine found empty
-  bool float16 = false;            // how the vectors of the answer are packed
+  std::vector<InputError> errors;          // what to say of the inputs the engine found empty
+  Encoding encoding = Encoding::kFloat32;  // of the answer's vectors
 };
 
 // Errors concern the whole call: INVALID_ARGUMENT an enum value the contract does not know, no input.
@@ -35,11 +36,11 @@ absl::StatusOr<WireRequest> FromWire(std::shared_ptr<const v1::EmbedStreamReques
 // Says of each malformed input what was wrong with it, where the engine only found it empty.
 void PutErrors(const std::vector<InputError>& errors, EmbedResponse* response);
 
-// The most bytes the answer to one input takes on the wire, its error included.
-size_t MaxResultBytes(const ModelInfo& model, RequestKind kind, bool float16);
+// The most bytes the answer to one input takes on the wire, its error included, with vectors of `dimensions` numbers.
+size_t MaxResultBytes(size_t dimensions, RequestKind kind, Encoding encoding);
 
-void ToWire(const EmbedResult& result, bool float16, v1::EmbedResult* out);
-void ToWire(const EmbedResponse& response, bool float16, v1::EmbedResponse* out);
+void ToWire(const EmbedResult& result, Encoding encoding, v1::EmbedResult* out);
+void ToWire(const EmbedResponse& response, Encoding encoding, v1::EmbedResponse* out);
 void ToWire(const ModelInfo& info, v1::Model* out);
 
 }  // namespace tributary

@@ -17,6 +17,7 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "benchmarks/client/load_runner.h"
@@ -48,6 +49,9 @@ ABSL_FLAG(double, warmup, 2, "seconds of the same load before that, not measured
 ABSL_FLAG(double, slo, 100, "milliseconds within which an answer counts as goodput");
 ABSL_FLAG(double, deadline, 10,
           "deadline of a call in seconds (0: none), and the longest wait for open calls at the end");
+ABSL_FLAG(std::string, encoding, "float32", "of the vectors asked for: float32, float16, int8 or binary");
+ABSL_FLAG(uint32_t, dimensions, 0, "numbers of a vector, one of the model's Matryoshka sizes; 0: all");
+ABSL_FLAG(std::optional<std::string>, prompt, std::nullopt, "prompt name; not given: the model's default prompt");
 ABSL_FLAG(bool, bulk, false, "priority bulk instead of interactive");
 ABSL_FLAG(bool, search, false, "find the highest rate with 99 % of the calls within the SLO, starting at --rate");
 ABSL_FLAG(std::vector<std::string>, fail_if, {}, "exit 1 when one of these holds: p99_ms>50,goodput_ratio<0.99");
@@ -113,6 +117,22 @@ absl::StatusOr<RunOptions> RunOptionsFromFlags(const Mix& mix) {
   return run;
 }
 
+// What every call asks of its vectors.
+absl::StatusOr<v1::EmbedOptions> EmbedOptionsFromFlags() {
+  v1::EmbedOptions options;
+  options.set_model(absl::GetFlag(FLAGS_model));
+  if (absl::GetFlag(FLAGS_bulk)) options.set_priority(v1::PRIORITY_BULK);
+  v1::Encoding encoding = v1::ENCODING_FLOAT32;
+  const std::string name = absl::GetFlag(FLAGS_encoding);
+  if (!v1::Encoding_Parse(absl::StrCat("ENCODING_", absl::AsciiStrToUpper(name)), &encoding)) {
+    return absl::InvalidArgumentError(absl::StrCat("--encoding must be float32, float16, int8 or binary, is ", name));
+  }
+  options.set_encoding(encoding);
+  options.set_dimensions(absl::GetFlag(FLAGS_dimensions));
+  if (const auto prompt = absl::GetFlag(FLAGS_prompt)) options.set_prompt_name(*prompt);
+  return options;
+}
+
 absl::StatusOr<Setup> SetupFromFlags() {
   Setup setup;
   auto mix = Mix::Parse(absl::GetFlag(FLAGS_mix));
@@ -140,8 +160,9 @@ absl::StatusOr<Setup> SetupFromFlags() {
     if (!size.ok()) return size.status();
     requests.image_sizes.push_back(*size);
   }
-  requests.options.set_model(absl::GetFlag(FLAGS_model));
-  if (absl::GetFlag(FLAGS_bulk)) requests.options.set_priority(v1::PRIORITY_BULK);
+  auto options = EmbedOptionsFromFlags();
+  if (!options.ok()) return options.status();
+  requests.options = *std::move(options);
   auto made = Requests::Create(requests);
   if (!made.ok()) return made.status();
   setup.requests = *std::move(made);
@@ -229,6 +250,9 @@ nlohmann::json ConfigJson() {
           {"warmup", absl::GetFlag(FLAGS_warmup)},
           {"slo_ms", absl::GetFlag(FLAGS_slo)},
           {"deadline", absl::GetFlag(FLAGS_deadline)},
+          {"encoding", absl::GetFlag(FLAGS_encoding)},
+          {"dimensions", absl::GetFlag(FLAGS_dimensions)},
+          {"prompt", absl::GetFlag(FLAGS_prompt).value_or("(default)")},
           {"bulk", absl::GetFlag(FLAGS_bulk)},
           {"search", absl::GetFlag(FLAGS_search)},
           {"seed", absl::GetFlag(FLAGS_seed)}};

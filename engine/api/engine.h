@@ -24,8 +24,8 @@ class Engine {
 
   // Returns without blocking. Errors concern the whole call:
   //   NOT_FOUND no such model; UNIMPLEMENTED the model does not serve this kind; INVALID_ARGUMENT no input, or too many
-  //   in one call; DEADLINE_EXCEEDED already expired; RESOURCE_EXHAUSTED admission limits reached (retry later);
-  //   UNAVAILABLE draining.
+  //   in one call, or dimensions or a prompt the model does not have; DEADLINE_EXCEEDED already expired;
+  //   RESOURCE_EXHAUSTED admission limits reached (retry later); UNAVAILABLE draining.
   // Errors of single inputs come in their EmbedResult.
   virtual absl::Status Submit(EmbedRequest request, Completion done) = 0;
 

@@ -1,5 +1,6 @@
 #include "engine/api/options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -96,6 +97,13 @@ void CheckDtype(const std::string& key, const std::string& dtype, Checker& check
 
 void CheckModel(const std::string& key, const ModelOptions& model, Checker& check) {
   check.Require(!model.name.empty(), key + ".name", "given", "empty");
+  int before = 0;
+  for (size_t i = 0; i < model.matryoshka_dimensions.size(); ++i) {
+    const int size = model.matryoshka_dimensions[i];
+    check.Require(size > before && size <= kMaxDimensions, absl::StrCat(key, ".matryoshka_dimensions[", i, "]"),
+                  absl::StrCat(before + 1, "..", kMaxDimensions, " (the list rises)"), size);
+    before = std::max(before, size);
+  }
   // Images are served in the text space (ConSE), so the text encoder is needed for them too.
   check.Require(!model.text.folder.empty(), key + ".text.folder", "given", "empty");
   CheckDtype(key + ".text.dtype", model.text.dtype, check);

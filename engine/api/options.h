@@ -57,6 +57,7 @@ struct ScheduleOptions {
 };
 
 inline constexpr size_t kMaxLanes = 1024;
+inline constexpr int kMaxDimensions = 65536;  // of a shorter vector
 
 struct LaneOptions {
   std::string device = "auto";    // "auto", "cpu", "cuda", "cuda:N"; auto: cuda where there is one, else cpu
@@ -66,9 +67,10 @@ struct LaneOptions {
 };
 
 struct TextModelOptions {
-  std::string folder;          // hub folder; empty: the model serves no text
-  std::string dtype = "auto";  // auto, fp32, bf16, fp16
-  size_t max_tokens = 0;       // 0: what the folder says; never more than that
+  std::string folder;               // hub folder; empty: the model serves no text
+  std::string dtype = "auto";       // auto, fp32, bf16, fp16
+  size_t max_tokens = 0;            // 0: what the folder says; never more than that
+  std::string default_prompt = {};  // one of the folder's prompts; empty: what the folder says
 };
 
 struct ImageModelOptions {
@@ -86,6 +88,8 @@ struct FusionOptions {
 
 struct ModelOptions {
   std::string name;
+  // Sizes of shorter vectors the model is trained for, rising, each below the full size; empty: what the folder says.
+  std::vector<int> matryoshka_dimensions = {};
   TextModelOptions text;
   ImageModelOptions image;
   FusionOptions fusion;

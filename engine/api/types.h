@@ -34,6 +34,8 @@ enum class Truncation : uint8_t { kNone, kEnd, kStart };
 struct TextInput {
   std::string_view text;
   std::optional<std::span<const int32_t>> token_ids;  // set: `text` is ignored
+  // Stands before `text`, as if it were part of it. The engine sets it, by EmbedOptions::prompt_name.
+  std::string_view prompt = {};
 };
 
 // An image as encoded bytes (JPEG, PNG, WebP) or as raw RGB rows, u8 [height, width, 3], no row padding.
@@ -65,6 +67,11 @@ struct EmbedOptions {
   Truncation truncation = Truncation::kEnd;
   Priority priority = Priority::kInteractive;
   TimePoint deadline = kNoDeadline;
+  // Numbers of every vector, the first ones of the full vector: 0 all, else one of ModelInfo::matryoshka_dimensions.
+  uint32_t dimensions = 0;
+  // The prompt before every text. Unset: the model's default one; empty: none; else one of ModelInfo::prompt_names.
+  // Texts that come as token ids get none, and a name is an error of theirs.
+  std::optional<std::string> prompt_name;
 };
 
 struct EmbedRequest {
@@ -124,6 +131,9 @@ struct ModelInfo {
   std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;
+  std::vector<uint32_t> matryoshka_dimensions = {};  // shorter vectors it is trained for, rising, each below dimensions
+  std::vector<std::string> prompt_names = {};        // sorted
+  std::string default_prompt = {};                   // one of prompt_names; empty: none
 };
 
 }  // namespace tributary

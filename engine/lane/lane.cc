@@ -288,7 +288,8 @@ void Lane::CompleteItem(const Slot& slot, size_t index, const absl::Status& batc
   const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
   const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
   const size_t row = slot.staged.row_of_item.empty() ? index : slot.staged.row_of_item[index];
-  std::vector<float> vector(rows + row * dimension, rows + (row + 1) * dimension);
+  const size_t kept = item.dimensions == 0 ? dimension : std::min<size_t>(item.dimensions, dimension);
+  std::vector<float> vector(rows + row * dimension, rows + row * dimension + kept);
   absl::Status good = CheckAndNormalise(vector, item.normalise);
   if (good.ok()) return item.Complete(std::move(vector));
   parts_.observer->OnBadVector(item.modality);

@@ -13,6 +13,7 @@
 #include "engine/libtorch/encode/image_program.h"
 #include "engine/libtorch/encode/text_program.h"
 #include "engine/libtorch/fuse/fusion_program.h"
+#include "engine/libtorch/output_options.h"
 #include "engine/libtorch/weights/content_hash.h"
 #include "engine/libtorch/weights/hub_folder.h"
 #include "engine/libtorch/weights/mapped_file.h"
@@ -177,6 +178,7 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   info.compute_type = std::string(ComputeTypeName(text->loaded.compute_type));
   info.parameter_count = text->loaded.parameter_count;
   info.parameter_bytes = text->loaded.parameter_bytes;
+  if (auto status = SetOutputs(model, text->folder, &served); !status.ok()) return status;
 
   if (!model.image.folder.empty()) {
     auto image = LoadImage(options, model.image, *text, device);

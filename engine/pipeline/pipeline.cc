@@ -147,6 +147,9 @@ absl::Status Pipeline::Start() {
     info.text = has(Modality::kText) && model.text_preparer != nullptr;
     info.image = has(Modality::kImage) && model.image_preparer != nullptr;
     info.pair = info.text && info.image && has(Modality::kFusion);
+    served.route.prompts = model.prompts;
+    info.prompt_names.clear();
+    for (const auto& [name, text] : model.prompts) info.prompt_names.push_back(name);
     served_.push_back(std::move(served));
   }
 
@@ -224,6 +227,7 @@ absl::Status Pipeline::Submit(EmbedRequest request, Completion done) {
     return absl::InvalidArgumentError(
         absl::StrCat("the call has ", inputs, " inputs; the limit is ", options_.admission.max_inputs_per_call));
   }
+  if (absl::Status status = (*served)->route.CheckOptions(request.options); !status.ok()) return status;
   if (clock_->Now() >= request.options.deadline) {
     return absl::DeadlineExceededError("the deadline had passed when the call arrived");
   }
@@ -261,13 +265,22 @@ void Pipeline::SendItems(const std::shared_ptr<RequestState>& state, const Serve
   const EmbedRequest& request = state->request();
   const RequestKind kind = request.kind;
   const Truncation truncation = request.options.truncation;
+  const std::string_view prompt = served.route.PromptFor(request.options);
+  const bool prompt_named = !request.options.prompt_name.value_or("").empty();
   const size_t count = request.inputs.size();
   for (size_t i = 0; i < count; ++i) {
     const EmbedInput& input = request.inputs[i];
     const bool text = SendsItem(input, kind, Modality::kText);
     const bool image = SendsItem(input, kind, Modality::kImage);
+    if (text && input.text->token_ids && prompt_named) {
+      state->FailInput(i, absl::InvalidArgumentError("prompt_name is given, but the text comes as token_ids, which run "
+                                                     "as they are"));
+      continue;
+    }
     if (text) {
-      prepare_->Submit({state->NewItem(i, Modality::kText), *input.text, truncation, &served.preparers});
+      TextInput with_prompt = *input.text;
+      if (!with_prompt.token_ids) with_prompt.prompt = prompt;
+      prepare_->Submit({state->NewItem(i, Modality::kText), with_prompt, truncation, &served.preparers});
     }
     if (image) {
       prepare_->Submit({state->NewItem(i, Modality::kImage), *input.image, truncation, &served.preparers});

@@ -2,8 +2,9 @@
 // the model-specific parts ready made, so that the whole flow runs without torch in tests.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,8 @@ struct ServedModel {
   std::unique_ptr<ImagePreparer> image_preparer;
   // One per modality, for the one device of the lanes. Index: Modality.
   std::array<std::unique_ptr<BatchProgram>, kModalityCount> programs;
+  // Text by name; info.prompt_names is set from it, info.default_prompt is one of its names or empty.
+  std::map<std::string, std::string> prompts;
 };
 
 struct PipelineParts {

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/vector_check.h"
+
 namespace tributary {
 namespace {
 
@@ -14,6 +18,31 @@ Duration Between(TimePoint from, TimePoint to) {
 }
 
 }  // namespace
+
+absl::Status ModelRoute::CheckOptions(const EmbedOptions& options) const {
+  const std::vector<uint32_t>& shorter = info.matryoshka_dimensions;
+  const uint32_t asked = options.dimensions;
+  if (asked != 0 && asked != info.dimensions && std::find(shorter.begin(), shorter.end(), asked) == shorter.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimensions is ", asked, ", model '", info.name, "' gives ",
+                     shorter.empty() ? "" : absl::StrCat(absl::StrJoin(shorter, ", "), " or "), info.dimensions,
+                     shorter.empty() ? " only" : ""));
+  }
+  const std::string name = options.prompt_name.value_or("");
+  if (name.empty() || prompts.contains(name)) return absl::OkStatus();
+  // The names it has come first: the message is cut at its end, and the name asked for may be of any length.
+  return absl::InvalidArgumentError(
+      info.prompt_names.empty()
+          ? absl::StrCat("model '", info.name, "' has no prompts, prompt_name is '", name, "'")
+          : absl::StrCat("prompts of model '", info.name, "' are ", absl::StrJoin(info.prompt_names, ", "),
+                         "; prompt_name is '", name, "'"));
+}
+
+std::string_view ModelRoute::PromptFor(const EmbedOptions& options) const {
+  const std::string& name = options.prompt_name ? *options.prompt_name : info.default_prompt;
+  const auto found = name.empty() ? prompts.end() : prompts.find(name);
+  return found == prompts.end() ? std::string_view() : std::string_view(found->second);
+}
 
 StageTimes ToStageTimes(const ItemTimes& times, TimePoint now) {
   StageTimes stages;
@@ -37,6 +66,7 @@ RequestState::RequestState(EmbedRequest request, Completion done, Permit permit,
       observer_(observer),
       admitted_(clock->Now()),
       normalise_(request_.options.normalise.value_or(route->info.normalised_by_default)),
+      dimensions_(request_.options.dimensions == route->info.dimensions ? 0 : request_.options.dimensions),
       results_(request_.inputs.size()),
       inputs_left_(request_.inputs.size()) {
   if (request_.kind == RequestKind::kPair) {
@@ -50,6 +80,8 @@ WorkItemPtr RequestState::NewItem(size_t input_index, Modality modality) {
   item->encoder = route_->encoders[static_cast<size_t>(modality)];
   item->priority = request_.options.priority;
   item->normalise = normalise_;
+  const bool part = request_.kind == RequestKind::kPair && modality != Modality::kFusion;
+  item->dimensions = part ? 0 : dimensions_;
   item->input_index = static_cast<uint32_t>(input_index);
   item->deadline = request_.options.deadline;
   item->cancel = request_.cancel;
@@ -102,11 +134,24 @@ void RequestState::OnPartDone(const WorkItem& item, absl::Status status, std::ve
   }
   result.text = pair.join.TakePart(FusionJoin::kText);
   result.image = pair.join.TakePart(FusionJoin::kImage);
+  for (const auto& [vector, modality] :
+       {std::pair(&result.text, Modality::kText), std::pair(&result.image, Modality::kImage)}) {
+    if (absl::Status bad = CutPart(*vector); !bad.ok()) {
+      observer_->OnBadVector(modality);
+      return FinishInput(result, std::move(bad));
+    }
+  }
   WorkItemPtr fusion = NewItem(item.input_index, Modality::kFusion);
   fusion->units = 1;
   fusion->prepared = std::move(parts);
   fusion->times.queued = clock_->Now();
   host_->StartFusion(std::move(fusion));
+}
+
+absl::Status RequestState::CutPart(std::vector<float>& part) const {
+  if (dimensions_ == 0 || part.empty()) return absl::OkStatus();
+  part.resize(dimensions_);
+  return CheckAndNormalise(part, normalise_);
 }
 
 void RequestState::OnFused(const WorkItem& item, absl::Status status, std::vector<float> embedding,

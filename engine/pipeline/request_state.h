@@ -3,9 +3,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "engine/admission/admission.h"
 #include "engine/api/observer.h"
 #include "engine/api/types.h"
@@ -18,7 +22,13 @@ namespace tributary {
 // What one model's requests need to know. Index: Modality. An encoder the model does not have is not asked for.
 struct ModelRoute {
   ModelInfo info;
+  std::map<std::string, std::string> prompts;  // text by name
   std::array<EncoderIndex, kModalityCount> encoders{};
+
+  // Errors: INVALID_ARGUMENT dimensions or a prompt the model does not have, naming what it has.
+  absl::Status CheckOptions(const EmbedOptions& options) const;
+  // What stands before the texts of a request with these options; empty: nothing. Borrows from the route.
+  std::string_view PromptFor(const EmbedOptions& options) const;
 };
 
 class RequestState;
@@ -39,6 +49,7 @@ StageTimes ToStageTimes(const ItemTimes& times, TimePoint now);
 // Made by Pipeline::Submit; the sink of all its items, which keep it alive.
 // Invariants: each input gets exactly one result: from its item; of a pair from its fusion item, or from a failed part
 //   once all its parts are back; or from FailInput. With the last one OnAllResults is called, once.
+// Called with options that the route's CheckOptions found good.
 // Thread-safety: OnItemDone from any thread; inputs touch different results, and the parts of one pair meet in their
 //   FusionJoin. NewItem and FailInput from the submitting thread. Complete by the completion thread only.
 class RequestState final : public ItemSink, public std::enable_shared_from_this<RequestState> {
@@ -68,6 +79,8 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
   void OnPartDone(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);
   void OnFused(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);
   void FinishInput(EmbedResult& result, absl::Status status);
+  // Brings a part of a pair, used at its full size for the fusion, to the size asked for.
+  absl::Status CutPart(std::vector<float>& part) const;
 
   EmbedRequest request_;
   Completion done_;
@@ -78,6 +91,7 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
   Observer* const observer_;
   const TimePoint admitted_;
   const bool normalise_;
+  const uint32_t dimensions_;  // as WorkItem::dimensions
   std::vector<EmbedResult> results_;
   std::vector<std::unique_ptr<Pair>> pairs_;  // pair calls only
   // acq_rel: every result is visible to the thread that counts the last one down.

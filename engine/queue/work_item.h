@@ -86,6 +86,7 @@ class WorkItem {
   EncoderIndex encoder = 0;
   Priority priority = Priority::kInteractive;
   bool normalise = true;     // L2-normalise the output row
+  uint32_t dimensions = 0;   // numbers kept of the output row, its first ones, before it is normalised; 0: all
   uint32_t input_index = 0;  // which input of its request
   uint64_t units = 0;        // cost: tokens (text), pixels (image), 1 (fusion)
   TimePoint deadline = kNoDeadline;

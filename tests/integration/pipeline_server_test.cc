@@ -1,6 +1,7 @@
 // Calls through the whole service: gRPC, admission, preparation, queues, scheduler, lanes, fusion, completion, with a
 // torch-free model.
 #include <atomic>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -211,6 +212,39 @@ TEST_CASE("a stream of 1,000 inputs and the same inputs one by one get the same 
     equal += vectors[id] == text.SerializeAsString() ? 1 : 0;
   }
   CHECK(equal == kInputs);
+}
+
+TEST_CASE("shorter vectors and prompts go the whole way, and what the model lacks is refused with what it has") {
+  FakeModelOptions model;
+  model.info.matryoshka_dimensions = {4};
+  model.prompts = {{"query", "q: "}, {"document", "d: "}};
+  model.info.default_prompt = "document";
+  House house(model);
+  const auto stub = house.server->Stub();
+  const auto vector = [&](const std::string& text, const std::optional<std::string>& prompt, uint32_t dimensions) {
+    v1::EmbedTextRequest request = TextRequest({text});
+    request.mutable_options()->set_dimensions(dimensions);
+    request.mutable_options()->set_normalise(false);
+    if (prompt) request.mutable_options()->set_prompt_name(*prompt);
+    const Reply reply = EmbedText(*stub, request);
+    REQUIRE(reply.status.ok());
+    const auto& numbers = reply.response.results(0).embeddings().text().float32();
+    return std::vector<float>(numbers.begin(), numbers.end());
+  };
+  const std::vector<float> full = vector("d: cat", "", 0);
+  REQUIRE(full.size() == 8);
+  CHECK(vector("cat", std::nullopt, 0) == full);
+  CHECK(vector("cat", std::nullopt, 4) == std::vector<float>(full.begin(), full.begin() + 4));
+  CHECK(vector("cat", "query", 8) == vector("q: cat", "", 0));
+
+  v1::EmbedTextRequest request = TextRequest({"cat"});
+  request.mutable_options()->set_dimensions(5);
+  CHECK(EmbedText(*stub, request).status.error_code() == grpc::StatusCode::INVALID_ARGUMENT);
+  CHECK(EmbedText(*stub, request).status.error_message() == "dimensions is 5, model 'fake' gives 4 or 8");
+  request.mutable_options()->set_dimensions(4);
+  request.mutable_options()->set_prompt_name("title");
+  CHECK(EmbedText(*stub, request).status.error_message() ==
+        "prompts of model 'fake' are document, query; prompt_name is 'title'");
 }
 
 TEST_CASE("a cancelled call gives its place back without running") {

@@ -81,7 +81,7 @@ TEST_CASE("results come back in the order of the inputs, malformed ones with wha
   response.results[2].text = {3, 4};
   PutErrors({{1, absl::InvalidArgumentError("bad")}, {3, absl::InvalidArgumentError("worse")}}, &response);
   v1::EmbedResponse out;
-  ToWire(response, false, &out);
+  ToWire(response, Encoding::kFloat32, &out);
   REQUIRE(out.results_size() == 4);
   CHECK(out.results(0).embeddings().text().float32(0) == 1);
   CHECK(out.results(1).error().message() == "bad");
@@ -99,23 +99,35 @@ TEST_CASE("options are read with the contract's defaults") {
   CHECK(call->request.options.truncation == Truncation::kEnd);
   CHECK(call->request.options.priority == Priority::kInteractive);
   CHECK_FALSE(call->request.options.normalise.has_value());
-  CHECK_FALSE(call->float16);
+  CHECK(call->encoding == Encoding::kFloat32);
+  CHECK(call->request.options.dimensions == 0);
+  CHECK_FALSE(call->request.options.prompt_name.has_value());
 
   message.mutable_options()->set_model("other");
   message.mutable_options()->set_normalise(false);
   message.mutable_options()->set_truncation(v1::TRUNCATION_START);
   message.mutable_options()->set_encoding(v1::ENCODING_FLOAT16);
   message.mutable_options()->set_priority(v1::PRIORITY_BULK);
+  message.mutable_options()->set_dimensions(64);
+  message.mutable_options()->set_prompt_name("query");
   call = Convert(message);
   REQUIRE(call.ok());
   CHECK(call->request.options.model == "other");
   CHECK(call->request.options.normalise == false);
   CHECK(call->request.options.truncation == Truncation::kStart);
   CHECK(call->request.options.priority == Priority::kBulk);
-  CHECK(call->float16);
+  CHECK(call->encoding == Encoding::kFloat16);
+  CHECK(call->request.options.dimensions == 64);
+  CHECK(call->request.options.prompt_name == "query");
 
   message.mutable_options()->set_truncation(v1::TRUNCATION_NONE);
   CHECK(Convert(message)->request.options.truncation == Truncation::kNone);
+  message.mutable_options()->set_encoding(v1::ENCODING_INT8);
+  CHECK(Convert(message)->encoding == Encoding::kInt8);
+  message.mutable_options()->set_encoding(v1::ENCODING_BINARY);
+  CHECK(Convert(message)->encoding == Encoding::kBinary);
+  message.mutable_options()->set_prompt_name("");  // no prompt, which is not the same as none named
+  CHECK(Convert(message)->request.options.prompt_name == "");
 }
 
 TEST_CASE("an enum value the contract does not know is refused by name and value") {
@@ -125,7 +137,7 @@ TEST_CASE("an enum value the contract does not know is refused by name and value
   CHECK(Convert(message).status().message() == "options.truncation is 9, known are 0 to 3");
   message.mutable_options()->set_truncation(v1::TRUNCATION_END);
   message.mutable_options()->set_encoding(static_cast<v1::Encoding>(-1));
-  CHECK(Convert(message).status().message() == "options.encoding is -1, known are 0 to 2");
+  CHECK(Convert(message).status().message() == "options.encoding is -1, known are 0 to 4");
   message.mutable_options()->set_encoding(v1::ENCODING_FLOAT32);
   message.mutable_options()->set_priority(static_cast<v1::Priority>(3));
   CHECK(Convert(message).status().message() == "options.priority is 3, known are 0 to 2");
@@ -144,26 +156,52 @@ TEST_CASE("a result carries tokens, the truncated flag and times, saturating") {
   result.times.queue = std::chrono::microseconds(34);
   result.times.total = std::chrono::hours(5000);
   v1::EmbedResult out;
-  ToWire(result, false, &out);
+  ToWire(result, Encoding::kFloat32, &out);
   CHECK(out.token_count() == 12);
   CHECK(out.truncated());
   CHECK(out.times().queue_micros() == 34);
   CHECK(out.times().total_micros() == UINT32_MAX);
 }
 
+TEST_CASE("a model is described with its shorter sizes and prompts") {
+  ModelInfo info;
+  info.matryoshka_dimensions = {64, 128};
+  info.prompt_names = {"document", "query"};
+  info.default_prompt = "query";
+  v1::Model model;
+  ToWire(info, &model);
+  CHECK(std::vector<uint32_t>(model.matryoshka_dimensions().begin(), model.matryoshka_dimensions().end()) ==
+        info.matryoshka_dimensions);
+  CHECK(std::vector<std::string>(model.prompt_names().begin(), model.prompt_names().end()) == info.prompt_names);
+  CHECK(model.default_prompt_name() == "query");
+}
+
+TEST_CASE("each encoding has its own field, with the number of dimensions and, for int8, the scale") {
+  EmbedResult result;
+  result.text = {1, -2, 0.5F};
+  auto packed = [&](Encoding encoding) {
+    v1::EmbedResult out;
+    ToWire(result, encoding, &out);
+    CHECK(out.embeddings().text().dimensions() == 3);
+    CHECK(out.embeddings().text().vector_count() == 0);
+    return out.embeddings().text();
+  };
+  CHECK(packed(Encoding::kFloat32).float32_size() == 3);
+  CHECK(packed(Encoding::kFloat16).float16().size() == 6);
+  CHECK(packed(Encoding::kInt8).int8() == "\x40\x81\x20");
+  CHECK(packed(Encoding::kInt8).scale() == 2.0F / 127);
+  CHECK(packed(Encoding::kBinary).binary() == "\xA0");
+}
+
 TEST_CASE("a vector too large for float16 is that input's error, not an infinity") {
   EmbedResult result;
   result.text = {70000};
   v1::EmbedResult out;
-  ToWire(result, true, &out);
+  ToWire(result, Encoding::kFloat16, &out);
   CHECK(out.error().code() == 3);
 }
 
 TEST_CASE("no result is larger on the wire than the bound the answer limit is judged by") {
-  ModelInfo model;
-  model.dimensions = 384;
-  ModelInfo tiny;
-  tiny.dimensions = 1;
   EmbedResult full;
   full.text = full.image = full.fused = std::vector<float>(384, 0.1F);
   full.token_count = UINT32_MAX;
@@ -172,15 +210,15 @@ TEST_CASE("no result is larger on the wire than the bound the answer limit is ju
   full.times = {forever, forever, forever, forever, forever, forever, forever};
   EmbedResult failed = full;
   failed.status = absl::InvalidArgumentError(std::string(10000, 'x'));
-  for (const bool float16 : {false, true}) {
+  for (const Encoding encoding : {Encoding::kFloat32, Encoding::kFloat16, Encoding::kInt8, Encoding::kBinary}) {
     EmbedResponse response{.model = "m", .model_revision = "r", .results = {full, failed}};
     v1::EmbedResponse out;
-    ToWire(response, float16, &out);
-    CHECK(out.ByteSizeLong() <= 32 + 2 * MaxResultBytes(model, RequestKind::kPair, float16));
+    ToWire(response, encoding, &out);
+    CHECK(out.ByteSizeLong() <= 32 + 2 * MaxResultBytes(384, RequestKind::kPair, encoding));
     v1::EmbedResponse errors_only;
     response.results = {failed, failed};
-    ToWire(response, float16, &errors_only);
-    CHECK(errors_only.ByteSizeLong() <= 32 + 2 * MaxResultBytes(tiny, RequestKind::kText, float16));
+    ToWire(response, encoding, &errors_only);
+    CHECK(errors_only.ByteSizeLong() <= 32 + 2 * MaxResultBytes(1, RequestKind::kText, encoding));
   }
 }
 

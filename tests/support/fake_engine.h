@@ -17,8 +17,8 @@
 namespace tributary {
 
 // Vectors are {bytes of the input, 1, 2, ...}; an input of the text or the encoded bytes "broken" is an
-// INVALID_ARGUMENT. Completions run on its own thread, in the order of release. The destructor releases what is held.
-// Thread-safety: all methods from any thread.
+// INVALID_ARGUMENT. Model "fake" lists the sizes {2} and the prompts "document" and "query". Completions run on its own
+// thread, in the order of release. The destructor releases what is held. Thread-safety: all methods from any thread.
 class FakeEngine final : public Engine {
  public:
   explicit FakeEngine(uint32_t dimensions = 4) : dimensions_(dimensions), thread_([this] { Complete(); }) {}
@@ -50,6 +50,10 @@ class FakeEngine final : public Engine {
   // What every input's result is from now on.
   void FailInputsWith(absl::Status status) {
     Set([&] { input_status_ = std::move(status); });
+  }
+  // Every vector from now on, in place of those made of the inputs' sizes.
+  void EmbedAs(std::vector<float> vector) {
+    Set([&] { vector_ = std::move(vector); });
   }
   void SetSnapshot(EngineSnapshot snapshot) {
     Set([&] { snapshot_ = std::move(snapshot); });
@@ -105,7 +109,10 @@ class FakeEngine final : public Engine {
                    .compute_type = "fp32",
                    .image_compute_type = "bf16",
                    .parameter_count = 10,
-                   .parameter_bytes = 40};
+                   .parameter_bytes = 40,
+                   .matryoshka_dimensions = {2},
+                   .prompt_names = {"document", "query"},
+                   .default_prompt = "document"};
     ModelInfo second = info;
     second.name = "second";
     second.is_default = false;
@@ -158,6 +165,7 @@ class FakeEngine final : public Engine {
   }
 
   std::vector<float> Vector(size_t bytes) const {
+    if (!vector_.empty()) return vector_;
     std::vector<float> vector(dimensions_);
     for (uint32_t i = 0; i < dimensions_; ++i) vector[i] = static_cast<float>(i == 0 ? bytes : i);
     return vector;
@@ -204,6 +212,7 @@ class FakeEngine final : public Engine {
   absl::Status refusal_;
   absl::Status input_status_;
   EngineSnapshot snapshot_;
+  std::vector<float> vector_;
   EmbedOptions last_options_;
   std::shared_ptr<CancelToken> last_cancel_;
   std::thread thread_;

@@ -66,6 +66,7 @@ class FakeTextPreparer final : public TextPreparer {
     } else {
       ThrowOrRefuse(input.text, &status);
       if (!status.ok()) return status;
+      for (const char c : input.prompt) tokens.ids.push_back(static_cast<uint8_t>(c));
       for (const char c : input.text) tokens.ids.push_back(static_cast<uint8_t>(c));
       if (tokens.ids.empty()) tokens.ids.push_back(0);
     }
@@ -317,6 +318,7 @@ void FakeControl::OnRun(Modality modality, size_t items) {
 ServedModel MakeFakeModel(const FakeModelOptions& options, std::shared_ptr<FakeControl> control) {
   ServedModel model;
   model.info = options.info;
+  model.prompts = options.prompts;
   auto program = [&](Modality modality) -> std::unique_ptr<BatchProgram>& {
     return model.programs[static_cast<size_t>(modality)];
   };

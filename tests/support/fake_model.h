@@ -5,8 +5,10 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -65,6 +67,7 @@ struct FakeModelOptions {
                     .fusion = "weighted_mean",
                     .compute_type = "fp32",
                     .image_compute_type = "fp32"};
+  std::map<std::string, std::string> prompts = {};
   std::array<uint64_t, kModalityCount> max_batch_units = {512, 256, 64};  // tokens, pixels (16 an image), pairs
   size_t max_batch_items = 64;
   // Execution spins this long (steady clock); tests that need order use FakeControl instead.

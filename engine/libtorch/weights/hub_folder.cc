@@ -14,6 +14,10 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 24;
+// Of prompts, far above what models have: their names are part of every answer that describes the model.
+constexpr size_t kMaxPrompts = 256;
+constexpr size_t kMaxPromptNameBytes = 256;
+constexpr size_t kMaxPromptBytes = size_t{64} << 10;
 
 // In the order in which sentence-transformers joins the outputs of the older flags.
 struct PoolingName {
@@ -146,12 +150,35 @@ absl::Status ReadPrompts(const std::string& folder, TextModelFolder& model) {
         break;
       }
       model.prompts[name] = prompt.get<std::string>();
+      if (name.size() > kMaxPromptNameBytes || model.prompts[name].size() > kMaxPromptBytes) {
+        file->Fail(absl::StrCat("prompts: a name of ", name.size(), " bytes for ", model.prompts[name].size(),
+                                " bytes, the limits are ", kMaxPromptNameBytes, " and ", kMaxPromptBytes));
+      }
+    }
+    if (model.prompts.size() > kMaxPrompts) {
+      file->Fail(absl::StrCat("prompts has ", model.prompts.size(), " entries, the limit is ", kMaxPrompts));
     }
   }
   model.default_prompt = file->Text("default_prompt_name", "");
   if (!model.default_prompt.empty() && !model.prompts.contains(model.default_prompt)) {
     file->Fail(absl::StrCat("default_prompt_name '", model.default_prompt, "' is not in prompts"));
   }
+  return file->status();
+}
+
+// Some families list their sizes in config.json, where vLLM reads them too.
+absl::Status ReadMatryoshkaDimensions(TextModelFolder& model) {
+  constexpr char kKey[] = "matryoshka_dimensions";
+  auto file = JsonFile::Read(model.transformer_folder + "/config.json");
+  if (!file.ok()) return file.status();
+  if (!file->Has(kKey)) return absl::OkStatus();
+  const nlohmann::json& sizes = file->root()[kKey];
+  bool good = sizes.is_array();
+  for (const auto& size : sizes) {
+    good = good && size.is_number_unsigned() && size > 0 && size <= kMaxSize;
+    if (good) model.matryoshka_dimensions.push_back(size.get<int64_t>());
+  }
+  if (!good) file->Fail(absl::StrCat(kKey, " must be a list of whole numbers from 1, is ", sizes.dump()));
   return file->status();
 }
 
@@ -249,6 +276,7 @@ absl::StatusOr<TextModelFolder> ReadTextModelFolder(const std::string& folder) {
   if (!Exists(model.transformer_folder + "/config.json")) {
     return absl::NotFoundError(absl::StrCat("cannot open ", model.transformer_folder, "/config.json"));
   }
+  if (status = ReadMatryoshkaDimensions(model); !status.ok()) return status;
   return model;
 }
 

@@ -34,6 +34,7 @@ struct TextModelFolder {
   std::optional<int64_t> max_seq_length;         // tokens, special ones included
   std::map<std::string, std::string> prompts;    // put before a text, by name
   std::string default_prompt;                    // a name of `prompts`; empty: none
+  std::vector<int64_t> matryoshka_dimensions;    // sizes of shorter vectors, as config.json lists them; mostly none
 };
 
 // Reads modules.json, the modules' config.json, sentence_bert_config.json and config_sentence_transformers.json

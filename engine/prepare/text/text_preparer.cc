@@ -36,13 +36,17 @@ absl::StatusOr<TokenSequence> TokenizingPreparer::Prepare(const TextInput& input
   if (const size_t invalid = utf8::FindInvalid(input.text); invalid != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat("text is not valid UTF-8 at byte ", invalid));
   }
+  // One string, as the reference joins them: pieces of words may reach over the seam.
+  std::string joined;
+  if (!input.prompt.empty()) joined.append(input.prompt).append(input.text);
+  const std::string_view text = input.prompt.empty() ? input.text : std::string_view(joined);
   TokenSequence sequence;
   auto& ids = sequence.ids;
-  ids.reserve(special_.prefix.size() + special_.suffix.size() + std::min(input.text.size() / 3, max_tokens_) + 8);
+  ids.reserve(special_.prefix.size() + special_.suffix.size() + std::min(text.size() / 3, max_tokens_) + 8);
   ids = special_.prefix;
   // Cutting at the end needs no more than one id too many; the other two need them all.
   const size_t room = max_tokens_ - special_.suffix.size();
-  tokenizer_->Encode(input.text, truncation == Truncation::kEnd ? room : SIZE_MAX, ids);
+  tokenizer_->Encode(text, truncation == Truncation::kEnd ? room : SIZE_MAX, ids);
   if (ids.size() > room) {
     if (truncation == Truncation::kNone) {
       return absl::InvalidArgumentError(absl::StrCat("text has ", ids.size() + special_.suffix.size(),

@@ -11,7 +11,8 @@
 
 namespace tributary {
 
-// A tokeniser with its limits. Ready ids pass as they are, or not at all: they are never cut.
+// A tokeniser with its limits. Ready ids pass as they are, or not at all: they are never cut. A prompt is part of its
+// text: its tokens count, and are the first ones a truncation at the start cuts.
 // Thread-safety: const after construction, no locks.
 // Errors: INVALID_ARGUMENT: not UTF-8 (with the offset); over max_tokens with Truncation::kNone; ready ids none, over
 //   max_tokens, or outside the vocabulary; an added token that the model has no embedding for.

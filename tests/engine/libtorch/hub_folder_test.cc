@@ -125,6 +125,14 @@ TEST_CASE("Prompts and the default one's name are part of the description") {
   CHECK(read->default_prompt == "query");
 }
 
+TEST_CASE("Shorter sizes are read where config.json lists them") {
+  const TemporaryFolder folder;
+  folder.Write("config.json", "{}");
+  CHECK(ReadTextModelFolder(folder.path())->matryoshka_dimensions.empty());
+  folder.Write("config.json", R"({"matryoshka_dimensions":[32,64,1024]})");
+  CHECK(ReadTextModelFolder(folder.path())->matryoshka_dimensions == std::vector<int64_t>{32, 64, 1024});
+}
+
 TEST_CASE("What would be run differently from the reference is refused with file and key") {
   struct Case {
     const char* file;
@@ -155,6 +163,12 @@ TEST_CASE("What would be run differently from the reference is refused with file
       {"sentence_bert_config.json", R"({"max_seq_length":0})", "sentence_bert_config.json: max_seq_length must be"},
       {"sentence_bert_config.json", R"({"config_args":{"is_causal":false}})", "config_args is not supported"},
       {"sentence_bert_config.json", R"({"module_output_name":"sentence_embedding"})", "module_output_name must be"},
+      {"config.json", R"({"matryoshka_dimensions":64})", "config.json: matryoshka_dimensions must be a list"},
+      {"config.json", R"({"matryoshka_dimensions":[64,0]})", "whole numbers from 1, is [64,0]"},
+      {"config_sentence_transformers.json", R"({"prompts":{"a":")" + std::string(65537, 'p') + R"("}})",
+       "prompts: a name of 1 bytes for 65537 bytes, the limits are 256 and 65536"},
+      {"config_sentence_transformers.json", R"({"prompts":{")" + std::string(257, 'n') + R"(":""}})",
+       "prompts: a name of 257 bytes"},
       {"config_sentence_transformers.json", R"({"prompts":[]})", "prompts must be an object"},
       {"config_sentence_transformers.json", R"({"prompts":{"a":1}})", "prompts: 'a' must be a string"},
       {"config_sentence_transformers.json", R"({"default_prompt_name":"b"})", "default_prompt_name 'b' is not in"},

@@ -240,6 +240,18 @@ TEST_CASE("A folder without a tokeniser, with broken JSON, or without a length l
   CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "vocab_size 8 is less than the tokeniser's 9"));
 }
 
+TEST_CASE("A prompt and its text are tokenised as one string, and cut as one") {
+  const auto preparer = Small();
+  const auto ids = [&](std::string_view prompt, std::string_view text, Truncation truncation = Truncation::kEnd) {
+    return preparer->Prepare({.text = text, .token_ids = {}, .prompt = prompt}, truncation)->ids;
+  };
+  CHECK(ids("a ", "b") == std::vector<int32_t>{2, 4, 5, 3});
+  CHECK(ids("a", "b") == std::vector<int32_t>{2, 7, 3});  // over the seam
+  CHECK(ids("ab", "") == std::vector<int32_t>{2, 7, 3});
+  CHECK(ids("a a ", "b b b") == std::vector<int32_t>{2, 4, 4, 5, 5, 3});
+  CHECK(ids("a a ", "b b b", Truncation::kStart) == std::vector<int32_t>{2, 4, 5, 5, 5, 3});
+}
+
 TEST_CASE("One preparer serves many threads at once") {
   const auto preparer = Small();
   const auto expected = Prepare(*preparer, "ab abbc")->ids;

@@ -1,0 +1,16 @@
+// What a model's configuration and its folder say of shorter vectors and prompts, put together. Used by model_loader.
+#pragma once
+
+#include "absl/status/status.h"
+#include "engine/api/options.h"
+#include "engine/libtorch/weights/hub_folder.h"
+#include "engine/pipeline/pipeline.h"
+
+namespace tributary {
+
+// Fills in `served`: info.matryoshka_dimensions, info.default_prompt and the prompts. The configuration's word counts
+// before the folder's. info.dimensions must be set.
+// Errors: INVALID_ARGUMENT a shorter size that is larger than the vectors; a default prompt the folder does not have.
+absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& folder, ServedModel* served);
+
+}  // namespace tributary
