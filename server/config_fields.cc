@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -133,6 +134,21 @@ class Table {
          .print = [=] { return absl::StrCat("[", absl::StrJoin(*value, ", "), "]"); }});
   }
 
+  // Text form: "cuda:0,cpu". Entries without comma or blank.
+  void TextList(const std::string& key, std::vector<std::string>* value) {
+    Add({.key = key,
+         .type = "list of texts",
+         .range = "",
+         .is_list = true,
+         .set =
+             [=](const std::string& text) {
+               *value = absl::StrSplit(text, ',', absl::SkipWhitespace());
+               for (std::string& entry : *value) absl::StripAsciiWhitespace(&entry);
+               return absl::OkStatus();
+             },
+         .print = [=] { return absl::StrCat("[", absl::StrJoin(*value, ", "), "]"); }});
+  }
+
   std::vector<ConfigField> Take() { return std::move(fields_); }
 
  private:
@@ -236,13 +252,16 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   table.Choice("text.dtype", &model->text.dtype, dtypes);
   table.Integer("text.max_tokens", &model->text.max_tokens, 0, 1 << 20);
   table.Text("text.default_prompt", &model->text.default_prompt);
+  table.TextList("text.placement", &model->text.placement);
   table.Path("image.folder", &model->image.folder);
   table.Choice("image.dtype", &model->image.dtype, dtypes);
   table.Path("image.labels", &model->image.labels);
   table.Text("image.label_template", &model->image.label_template);
   table.Integer("image.top_classes", &model->image.top_classes, 1, 100000);
+  table.TextList("image.placement", &model->image.placement);
   table.Choice("fusion.kind", &model->fusion.kind, {"weighted_mean", "hadamard", ""});
   table.Number("fusion.text_weight", &model->fusion.text_weight, 0, 1);
+  table.TextList("fusion.placement", &model->fusion.placement);
   return table.Take();
 }
 

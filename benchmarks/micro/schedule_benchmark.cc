@@ -18,13 +18,13 @@ void FormBatches(benchmark::State& state) {
   const auto sink = std::make_shared<NoSink>();
   std::mt19937_64 random(1);
   TimePoint now(std::chrono::seconds(1));
-  EncoderStream stream(Modality::kText, BatchLimits{512, 256, std::chrono::milliseconds(100), true}, Duration::zero(),
-                       8, [](WorkItemPtr, DropReason) {});
+  EncoderStream stream({Modality::kText, {{.device = 0, .program = nullptr, .max_units = 512, .max_items = 256}}}, {},
+                       [](WorkItemPtr, DropReason) {});
   BatchOutcome outcome;
   for (int i = 0; i < 40; ++i) {
     outcome.useful_units = i % 2 == 0 ? 16 : 256;
     outcome.device_time = std::chrono::microseconds(1000 + 66 * outcome.useful_units);
-    stream.Observe(outcome, now);
+    stream.Observe(0, outcome, now);
   }
   uint64_t arrivals = 0;
   const auto add = [&](WorkItemPtr item) {
@@ -37,7 +37,7 @@ void FormBatches(benchmark::State& state) {
   int64_t items = 0;
   for ([[maybe_unused]] auto _ : state) {
     stream.DropDead(now);
-    Batch batch = stream.Form(now, now);
+    Batch batch = stream.Form(0, now, now);
     items += static_cast<int64_t>(batch.items.size());
     for (WorkItemPtr& item : batch.items) add(std::move(item));
     now += std::chrono::microseconds(1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -95,6 +96,18 @@ void CheckDtype(const std::string& key, const std::string& dtype, Checker& check
                 "auto, fp32, bf16 or fp16", Quoted(dtype));
 }
 
+void CheckPlacement(const std::string& key, const Placement& placement, Checker& check) {
+  check.Require(placement.size() <= kMaxReplicas, key, absl::StrCat("at most ", kMaxReplicas, " devices"),
+                placement.size());
+  for (size_t i = 0; i < placement.size(); ++i) {
+    const std::string entry = absl::StrCat(key, "[", i, "]");
+    check.Require(IsDevice(placement[i]), entry, "auto, cpu, cuda or cuda:N", Quoted(placement[i]));
+    const auto before = placement.begin() + static_cast<std::ptrdiff_t>(i);
+    check.Require(std::find(placement.begin(), before, placement[i]) == before, entry, "another device than the others",
+                  Quoted(placement[i]) + " again");
+  }
+}
+
 void CheckModel(const std::string& key, const ModelOptions& model, Checker& check) {
   check.Require(!model.name.empty(), key + ".name", "given", "empty");
   int before = 0;
@@ -114,6 +127,9 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
   check.Require(absl::StrContains(model.image.label_template, "{name}"), key + ".image.label_template",
                 "a text with {name} in it", Quoted(model.image.label_template));
   check.Positive(key + ".image.top_classes", model.image.top_classes);
+  CheckPlacement(key + ".text.placement", model.text.placement, check);
+  CheckPlacement(key + ".image.placement", model.image.placement, check);
+  CheckPlacement(key + ".fusion.placement", model.fusion.placement, check);
   const std::string& kind = model.fusion.kind;
   check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard", key + ".fusion.kind",
                 "weighted_mean, hadamard or empty", Quoted(kind));

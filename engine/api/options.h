@@ -59,18 +59,25 @@ struct ScheduleOptions {
 inline constexpr size_t kMaxLanes = 1024;
 inline constexpr int kMaxDimensions = 65536;  // of a shorter vector
 
+// The lanes of each device that something is placed on.
 struct LaneOptions {
-  std::string device = "auto";    // "auto", "cpu", "cuda", "cuda:N"; auto: cuda where there is one, else cpu
+  // Of what names no placement: "auto", "cpu", "cuda", "cuda:N"; auto: cuda where there is one, else cpu.
+  std::string device = "auto";
   size_t count = 0;               // lanes, at most kMaxLanes; 0: cpu: one per CPU of the cgroup's limit; cuda: 2
   size_t slots = 0;               // staging slots a lane; 0: 2 on cpu, 3 on cuda
   std::vector<int> cpu_affinity;  // cpu lanes: lane i runs on cpu_affinity[i % size]; empty: not pinned
 };
+
+// Devices an encoder runs on, named as in LaneOptions::device: it has a replica on each. Empty: that of the lanes.
+using Placement = std::vector<std::string>;
+inline constexpr size_t kMaxReplicas = 64;
 
 struct TextModelOptions {
   std::string folder;               // hub folder; empty: the model serves no text
   std::string dtype = "auto";       // auto, fp32, bf16, fp16
   size_t max_tokens = 0;            // 0: what the folder says; never more than that
   std::string default_prompt = {};  // one of the folder's prompts; empty: what the folder says
+  Placement placement = {};
 };
 
 struct ImageModelOptions {
@@ -79,11 +86,13 @@ struct ImageModelOptions {
   std::string labels;  // text file, one class name a line, in class order (ConSE)
   std::string label_template = "a photo of a {name}";
   size_t top_classes = 10;  // k of ConSE
+  Placement placement;
 };
 
 struct FusionOptions {
   std::string kind = "weighted_mean";  // weighted_mean, hadamard; empty: no pairs
   double text_weight = 0.5;            // weighted_mean: weight of the text part, 0..1; the image part has the rest
+  Placement placement;
 };
 
 struct ModelOptions {

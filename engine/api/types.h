@@ -127,10 +127,10 @@ struct ModelInfo {
   uint32_t image_height = 0;
   bool normalised_by_default = false;
   std::string fusion;              // "weighted_mean", "hadamard"; empty: no pairs
-  std::string compute_type;        // of the text encoder: "fp32", "bf16", "fp16"
+  std::string compute_type;        // of the text encoder: "fp32", "bf16", "fp16"; "bf16, fp16" where replicas differ
   std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
-  uint64_t parameter_bytes = 0;
+  uint64_t parameter_bytes = 0;                      // of all replicas
   std::vector<uint32_t> matryoshka_dimensions = {};  // shorter vectors it is trained for, rising, each below dimensions
   std::vector<std::string> prompt_names = {};        // sorted
   std::string default_prompt = {};                   // one of prompt_names; empty: none

@@ -28,9 +28,18 @@ absl::Status BatchError(const absl::Status& enqueue_status, const absl::Status& 
 
 }  // namespace
 
+void SlotSize::CoverProgram(const BatchProgram& program) {
+  input_bytes = std::max(input_bytes, program.MaxInputBytes());
+  output_bytes = std::max(output_bytes, program.MaxBatchItems() * program.OutputDimension() * sizeof(float));
+}
+
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(LaneParts parts) {
   std::unique_ptr<Lane> lane(new Lane(std::move(parts)));
-  if (absl::Status status = lane->Allocate(); !status.ok()) return status;
+  for (Slot& slot : lane->slots_) {
+    absl::StatusOr<SlotMemory> memory = lane->AllocateSlot(lane->parts_.slot_size);
+    if (!memory.ok()) return memory.status();
+    static_cast<SlotMemory&>(slot) = *std::move(memory);
+  }
   if (absl::Status status = lane->EnsureStream(); !status.ok()) return status;
   lane->thread_ = WorkerThread(absl::StrCat("trib-lane-", lane->parts_.index), [raw = lane.get()] { raw->Loop(); });
   return lane;
@@ -53,30 +62,23 @@ Lane::~Lane() {
   stream_.reset();  // has run everything
 }
 
-absl::Status Lane::Allocate() {
-  size_t input_bytes = 0;
-  size_t output_bytes = 0;
-  for (const BatchProgram* program : parts_.programs) {
-    input_bytes = std::max(input_bytes, program->MaxInputBytes());
-    output_bytes = std::max(output_bytes, program->MaxBatchItems() * program->OutputDimension() * sizeof(float));
+absl::StatusOr<Lane::SlotMemory> Lane::AllocateSlot(const SlotSize& size) const {
+  SlotMemory memory;
+  auto allocate = [](absl::StatusOr<DeviceBuffer> from, DeviceBuffer& to) -> absl::Status {
+    if (!from.ok()) return from.status();
+    to = *std::move(from);
+    return absl::OkStatus();
+  };
+  absl::Status status = allocate(parts_.device->AllocatePinned(size.input_bytes), memory.pinned_input);
+  status.Update(allocate(parts_.device->AllocatePinned(size.output_bytes), memory.pinned_output));
+  memory.device_input = memory.pinned_input;
+  memory.device_output = memory.pinned_output;
+  if (!shares_memory_) {
+    status.Update(allocate(parts_.device->AllocateDevice(size.input_bytes), memory.device_input));
+    status.Update(allocate(parts_.device->AllocateDevice(size.output_bytes), memory.device_output));
   }
-  for (Slot& slot : slots_) {
-    auto allocate = [](absl::StatusOr<DeviceBuffer> from, DeviceBuffer& to) -> absl::Status {
-      if (!from.ok()) return from.status();
-      to = *std::move(from);
-      return absl::OkStatus();
-    };
-    absl::Status status = allocate(parts_.device->AllocatePinned(input_bytes), slot.pinned_input);
-    status.Update(allocate(parts_.device->AllocatePinned(output_bytes), slot.pinned_output));
-    slot.device_input = slot.pinned_input;
-    slot.device_output = slot.pinned_output;
-    if (!shares_memory_) {
-      status.Update(allocate(parts_.device->AllocateDevice(input_bytes), slot.device_input));
-      status.Update(allocate(parts_.device->AllocateDevice(output_bytes), slot.device_output));
-    }
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+  if (!status.ok()) return status;
+  return memory;
 }
 
 absl::Status Lane::EnsureStream() {
@@ -161,7 +163,7 @@ void Lane::Take(Handed handed) {
 }
 
 absl::Status Lane::Stage(Slot& slot) {
-  const BatchProgram& program = *parts_.programs[slot.batch.encoder];
+  const BatchProgram& program = *slot.batch.program;
   try {
     absl::StatusOr<StagedBatch> staged =
         program.Stage(slot.batch, {slot.pinned_input.data.get(), slot.pinned_input.bytes});
@@ -180,7 +182,7 @@ absl::Status Lane::Stage(Slot& slot) {
 
 // Whatever is refused on the way, the done event is recorded: only then the slot is known to be free.
 void Lane::Enqueue(Slot& slot) {
-  const BatchProgram* program = parts_.programs[slot.batch.encoder];
+  const BatchProgram* program = slot.batch.program;
   const size_t output_bytes = slot.staged.batch_size * program->OutputDimension() * sizeof(float);
   auto event = [this, &slot](void (Lane::*handler)(Slot&, const absl::Status&, TimePoint)) -> EventCallback {
     return [this, &slot, handler](const absl::Status& status, TimePoint at) { (this->*handler)(slot, status, at); };
@@ -285,7 +287,7 @@ void Lane::CompleteItem(const Slot& slot, size_t index, const absl::Status& batc
   item.times.compute_start = slot.started_at;
   item.times.compute_end = slot.ended_at;
   if (!batch_status.ok()) return item.Fail(batch_status);
-  const size_t dimension = parts_.programs[slot.batch.encoder]->OutputDimension();
+  const size_t dimension = slot.batch.program->OutputDimension();
   const auto* rows = reinterpret_cast<const float*>(slot.pinned_output.data.get());
   const size_t row = slot.staged.row_of_item.empty() ? index : slot.staged.row_of_item[index];
   const size_t kept = item.dimensions == 0 ? dimension : std::min<size_t>(item.dimensions, dimension);

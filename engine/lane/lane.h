@@ -23,11 +23,19 @@
 
 namespace tributary {
 
+// What a staging slot has room for.
+struct SlotSize {
+  size_t input_bytes = 0;
+  size_t output_bytes = 0;
+  // Makes room for the largest batch of this program as well.
+  void CoverProgram(const BatchProgram& program);
+};
+
 struct LaneParts {
   size_t index = 0;
   size_t slots = 2;  // staging slots = batches handed over and not yet done
+  SlotSize slot_size;
   Device* device = nullptr;
-  std::vector<const BatchProgram*> programs;  // index: EncoderIndex
   const Clock* clock = nullptr;
   Observer* observer = nullptr;
 };
@@ -42,8 +50,9 @@ struct LaneParts {
 //   every batch ends in OnBatchDone; a vector that is not finite, or of length zero where it is to be normalised, is
 //   never given out.
 // Thread-safety: Execute and FreeSlots from the scheduler thread; InFlight and Snapshot from any thread.
-// Ownership: device, programs, clock, observer and listener outlive it. The destructor runs what was handed over.
-// Errors: a failing Stage, Run or device fails the items of its batch with INTERNAL, and nothing else. Where the stream
+// Ownership: device, the batches' programs, clock, observer and listener outlive it. The destructor runs what was
+// handed over. Errors: a failing Stage, Run or device fails the items of its batch with INTERNAL, and nothing else.
+// Where the stream
 //   refuses the done event, the stream is drained and made anew.
 class Lane {
  public:
@@ -61,14 +70,15 @@ class Lane {
   LaneSnapshot Snapshot(IdleCause waiting_for, TimePoint now) const;
 
  private:
-  // Staging memory and the batch it carries. Written by the lane thread until the first enqueue, then by the stream's
-  // thread until the batch has left.
-  struct Slot {
+  struct SlotMemory {
     DeviceBuffer pinned_input;
     DeviceBuffer pinned_output;
     DeviceBuffer device_input;  // the pinned ones where the device shares host memory
     DeviceBuffer device_output;
-
+  };
+  // Staging memory and the batch it carries. Written by the lane thread until the first enqueue, then by the stream's
+  // thread until the batch has left.
+  struct Slot : SlotMemory {
     Batch batch;
     StagedBatch staged;
     TimePoint handed_at;
@@ -84,7 +94,7 @@ class Lane {
   };
 
   explicit Lane(LaneParts parts);
-  absl::Status Allocate();
+  absl::StatusOr<SlotMemory> AllocateSlot(const SlotSize& size) const;
   absl::Status EnsureStream();
 
   void Loop();

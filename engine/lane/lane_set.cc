@@ -4,16 +4,22 @@
 
 namespace tributary {
 
-absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Create(Device* device,
-                                                         const std::vector<const BatchProgram*>& programs,
-                                                         size_t lane_count, size_t slots, const Clock* clock,
+absl::StatusOr<std::unique_ptr<LaneSet>> LaneSet::Create(const std::vector<LaneGroup>& groups, const Clock* clock,
                                                          Observer* observer) {
   std::unique_ptr<LaneSet> set(new LaneSet);
-  for (size_t i = 0; i < lane_count; ++i) {
-    absl::StatusOr<std::unique_ptr<Lane>> lane = Lane::Create(
-        {.index = i, .slots = slots, .device = device, .programs = programs, .clock = clock, .observer = observer});
-    if (!lane.ok()) return lane.status();
-    set->lanes_.push_back(*std::move(lane));
+  for (size_t device = 0; device < groups.size(); ++device) {
+    const LaneGroup& group = groups[device];
+    for (size_t i = 0; i < group.lane_count; ++i) {
+      absl::StatusOr<std::unique_ptr<Lane>> lane = Lane::Create({.index = set->lanes_.size(),
+                                                                 .slots = group.slots,
+                                                                 .slot_size = group.slot_size,
+                                                                 .device = group.device,
+                                                                 .clock = clock,
+                                                                 .observer = observer});
+      if (!lane.ok()) return lane.status();
+      set->lanes_.push_back(*std::move(lane));
+      set->device_of_.push_back(device);
+    }
   }
   return set;
 }

@@ -1,4 +1,4 @@
-// All lanes of one device, as the scheduler's executor.
+// The lanes of all devices, as the scheduler's executor.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,27 @@
 
 namespace tributary {
 
-// Called by the scheduler; every lane carries every program (one device).
+// The lanes of one device.
+struct LaneGroup {
+  Device* device = nullptr;
+  size_t lane_count = 1;  // >= 1
+  size_t slots = 2;       // of each lane; >= 1
+  SlotSize slot_size;     // covers every program of the device
+};
+
+// Called by the scheduler. Lanes are numbered through all groups, in their order; a group's index is its device's.
 // Thread-safety: as BatchExecutor; Snapshot from any thread.
-// Ownership: device, programs, clock, observer and listener outlive it. The destructor runs everything handed over.
+// Ownership: devices, the batches' programs, clock, observer and listener outlive it. The destructor runs everything
+//   handed over.
 class LaneSet final : public BatchExecutor {
  public:
-  // `programs[i]`: the encoder with EncoderIndex i; not empty. `lane_count`, `slots` >= 1.
-  // Errors: what the device answers to allocation and stream creation.
-  static absl::StatusOr<std::unique_ptr<LaneSet>> Create(Device* device,
-                                                         const std::vector<const BatchProgram*>& programs,
-                                                         size_t lane_count, size_t slots, const Clock* clock,
+  // Errors: what a device answers to allocation and stream creation.
+  static absl::StatusOr<std::unique_ptr<LaneSet>> Create(const std::vector<LaneGroup>& groups, const Clock* clock,
                                                          Observer* observer);
 
   void SetListener(BatchListener* listener) override;
   size_t LaneCount() const override { return lanes_.size(); }
-  bool Serves(size_t /*lane*/, EncoderIndex /*encoder*/) const override { return true; }
+  size_t DeviceOf(size_t lane) const override { return device_of_[lane]; }
   size_t FreeSlots(size_t lane) const override { return lanes_[lane]->FreeSlots(); }
   size_t InFlight(size_t lane) const override { return lanes_[lane]->InFlight(); }
   void Execute(size_t lane, Batch batch) override { lanes_[lane]->Execute(std::move(batch)); }
@@ -36,6 +42,7 @@ class LaneSet final : public BatchExecutor {
   LaneSet() = default;
 
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<size_t> device_of_;  // as lanes_
 };
 
 }  // namespace tributary

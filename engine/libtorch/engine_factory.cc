@@ -2,10 +2,16 @@
 
 #include <ATen/Version.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstddef>
+#include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -32,7 +38,7 @@ int CudaDevices() {
 #endif
 }
 
-absl::StatusOr<ProgramDevice> ResolveDevice(std::string_view name) {
+absl::StatusOr<ProgramDevice> ResolveDevice(const std::string& key, std::string_view name) {
   if (name == "cpu") return ProgramDevice{DeviceKind::kCpu, 0};
   if (name == "auto") return ProgramDevice{CudaDevices() > 0 ? DeviceKind::kCuda : DeviceKind::kCpu, 0};
   int index = 0;
@@ -41,15 +47,15 @@ absl::StatusOr<ProgramDevice> ResolveDevice(std::string_view name) {
   const bool cuda = name == "cuda" || name.substr(0, 5) == "cuda:";
   if (!cuda || error != std::errc() || end != number.data() + number.size() || index < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("lanes.device must be auto, cpu, cuda or cuda:N, is '", std::string(name), "'"));
+        absl::StrCat(key, " must be auto, cpu, cuda or cuda:N, is '", std::string(name), "'"));
   }
 #ifndef TRIBUTARY_CUDA
   return absl::UnavailableError(
-      absl::StrCat("lanes.device is ", std::string(name), ", but this program was built without CUDA (preset cuda)"));
+      absl::StrCat(key, " is ", std::string(name), ", but this program was built without CUDA (preset cuda)"));
 #else
   if (index >= CudaDevices()) {
     return absl::UnavailableError(
-        absl::StrCat("lanes.device is ", std::string(name), ", but there are ", CudaDevices(), " CUDA devices"));
+        absl::StrCat(key, " is ", std::string(name), ", but there are ", CudaDevices(), " CUDA devices"));
   }
   return ProgramDevice{DeviceKind::kCuda, index};
 #endif
@@ -68,11 +74,65 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const ProgramDevice& device, 
   return CreateCpuDevice(std::move(cpu), clock);
 }
 
-absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options, const ProgramDevice& device) {
+// Where the encoders of a model run, by device. Index: Modality. Empty: the model does not serve it.
+using DevicesByModality = std::array<std::set<ProgramDevice>, kModalityCount>;
+
+// `key`: of the model, as errors name it.
+absl::StatusOr<DevicesByModality> ResolvePlacement(const EngineOptions& options, const std::string& key,
+                                                   const ModelOptions& model) {
+  const bool images = !model.image.folder.empty();
+  const std::array<const Placement*, kModalityCount> placements = {
+      &model.text.placement, images ? &model.image.placement : nullptr,
+      images && !model.fusion.kind.empty() ? &model.fusion.placement : nullptr};
+  DevicesByModality devices;
+  for (const Modality modality : kAllModalities) {
+    const auto m = static_cast<size_t>(modality);
+    if (placements[m] == nullptr) continue;
+    const std::string own_key = absl::StrCat(key, ".", std::string(ModalityName(modality)), ".placement");
+    const bool own = !placements[m]->empty();
+    for (const std::string& name : own ? *placements[m] : Placement{options.lanes.device}) {
+      auto device = ResolveDevice(own ? own_key : "lanes.device", name);
+      if (!device.ok()) return device.status();
+      devices[m].insert(*device);
+    }
+  }
+  return devices;
+}
+
+// Everything that will have lanes. The CPU is first: lane i of cpu_affinity is then lane i of the engine.
+using DeviceList = std::vector<ProgramDevice>;
+
+absl::StatusOr<DeviceList> ResolveDevices(const EngineOptions& options) {
+  std::set<ProgramDevice> all;
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    auto devices = ResolvePlacement(options, absl::StrCat("models[", i, "]"), options.models[i]);
+    if (!devices.ok()) return devices.status();
+    for (const auto& of_modality : *devices) all.insert(of_modality.begin(), of_modality.end());
+  }
+  return DeviceList(all.begin(), all.end());
+}
+
+absl::StatusOr<ModelPlacement> Place(const EngineOptions& options, const std::string& key, const ModelOptions& model,
+                                     const DeviceList& devices) {
+  auto by_modality = ResolvePlacement(options, key, model);
+  if (!by_modality.ok()) return by_modality.status();
+  ModelPlacement placement;
+  for (size_t m = 0; m < kModalityCount; ++m) {
+    for (const ProgramDevice& device : (*by_modality)[m]) {
+      const auto found = std::find(devices.begin(), devices.end(), device);
+      placement[m].push_back({device, static_cast<size_t>(found - devices.begin())});
+    }
+  }
+  return placement;
+}
+
+absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options, const DeviceList& devices) {
   InitTorchThread();
   std::vector<ServedModel> models;
-  for (const ModelOptions& options_of_model : options.models) {
-    auto model = LoadModel(options, options_of_model, device);
+  for (size_t i = 0; i < options.models.size(); ++i) {
+    auto placement = Place(options, absl::StrCat("models[", i, "]"), options.models[i], devices);
+    if (!placement.ok()) return placement.status();
+    auto model = LoadModel(options, options.models[i], *placement);
     if (!model.ok()) return model.status();
     models.push_back(*std::move(model));
   }
@@ -84,28 +144,31 @@ absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options
 absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions& options, Clock* clock,
                                                              Observer* observer) {
   if (auto status = Validate(options); !status.ok()) return status;
-  auto device = ResolveDevice(options.lanes.device);
-  if (!device.ok()) return device.status();
+  auto devices = ResolveDevices(options);
+  if (!devices.ok()) return devices.status();
 
   // A thread of its own: how LibTorch's operators run is set per thread, and the caller's is not ours to change.
   absl::StatusOr<std::vector<ServedModel>> models;
   try {
-    WorkerThread("trib-load", [&] { models = GuardTorch([&] { return LoadModels(options, *device); }); }).Join();
+    WorkerThread("trib-load", [&] { models = GuardTorch([&] { return LoadModels(options, *devices); }); }).Join();
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(absl::StrCat("no thread to load the models: ", error.what()));
   }
   if (!models.ok()) return models.status();
 
-  auto lane_device = MakeDevice(*device, options, clock);
-  if (!lane_device.ok()) return lane_device.status();
-  const bool cuda = device->kind == DeviceKind::kCuda;
   PipelineParts parts;
   parts.models = *std::move(models);
-  parts.device = *std::move(lane_device);
-  parts.lane_count = options.lanes.count;
-  if (parts.lane_count == 0) parts.lane_count = cuda ? 2 : UsableCpuCount();
-  parts.slots_per_lane = options.lanes.slots;
-  if (parts.slots_per_lane == 0) parts.slots_per_lane = cuda ? 3 : 2;
+  for (const ProgramDevice& device : *devices) {
+    auto lane_device = MakeDevice(device, options, clock);
+    if (!lane_device.ok()) return lane_device.status();
+    const bool cuda = device.kind == DeviceKind::kCuda;
+    DeviceParts& made = parts.devices.emplace_back();
+    made.device = *std::move(lane_device);
+    made.lane_count = options.lanes.count;
+    if (made.lane_count == 0) made.lane_count = cuda ? 2 : UsableCpuCount();
+    made.slots_per_lane = options.lanes.slots;
+    if (made.slots_per_lane == 0) made.slots_per_lane = cuda ? 3 : 2;
+  }
   return CreatePipeline(options, std::move(parts), clock, observer);
 }
 

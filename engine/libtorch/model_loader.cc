@@ -27,11 +27,28 @@ const BatchOptions& BatchOptionsOf(const EngineOptions& options, Modality modali
   return options.schedule.modalities[static_cast<size_t>(modality)];
 }
 
+const std::vector<PlacedDevice>& DevicesOf(const ModelPlacement& placement, Modality modality) {
+  return placement[static_cast<size_t>(modality)];
+}
+
+// "fp16", or of replicas that differ "bf16, fp16".
+void AddComputeType(ComputeType type, std::string* types) {
+  const std::string name(ComputeTypeName(type));
+  if (types->find(name) == std::string::npos) absl::StrAppend(types, types->empty() ? "" : ", ", name);
+}
+
 struct TextPart {
   TextModelFolder folder;
   std::unique_ptr<TokenizingPreparer> preparer;
-  LoadedTextProgram loaded;
+  LoadedTextProgram loaded;  // on the first device
 };
+
+TextProgramOptions ProgramOptionsOf(const EngineOptions& options, const TextModelOptions& text,
+                                    const ProgramDevice& device) {
+  const BatchOptions& batch = BatchOptionsOf(options, Modality::kText);
+  return {
+      .dtype = text.dtype, .device = device, .max_batch_tokens = batch.max_units, .max_batch_items = batch.max_items};
+}
 
 absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelOptions& text,
                                   const ProgramDevice& device) {
@@ -39,10 +56,7 @@ absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelO
   if (!folder.ok()) return folder.status();
   auto preparer = LoadTextPreparer(folder->transformer_folder, text.max_tokens);
   if (!preparer.ok()) return preparer.status();
-  const BatchOptions& batch = BatchOptionsOf(options, Modality::kText);
-  auto loaded = LoadTextProgram(
-      *folder,
-      {.dtype = text.dtype, .device = device, .max_batch_tokens = batch.max_units, .max_batch_items = batch.max_items});
+  auto loaded = LoadTextProgram(*folder, ProgramOptionsOf(options, text, device));
   if (!loaded.ok()) return loaded.status();
   if ((*preparer)->vocabulary_size() > loaded->vocabulary_size) {
     return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
@@ -124,12 +138,13 @@ absl::StatusOr<std::vector<std::vector<float>>> EmbedOnHost(const TextPart& text
 }
 
 struct ImagePart {
-  LoadedImageProgram loaded;
-  std::string revision;  // of the weights and the labels
+  std::vector<LoadedImageProgram> loaded;  // one a device
+  std::string revision;                    // of the weights and the labels
 };
 
 absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageModelOptions& image, const TextPart& text,
-                                    const ProgramDevice& device) {
+                                    const ModelPlacement& placement) {
+  const ProgramDevice& text_device = DevicesOf(placement, Modality::kText).front().device;
   auto sentences = ReadLabelSentences(image.labels, image.label_template);
   if (!sentences.ok()) return sentences.status();
   auto sequences = Tokenise(*text.preparer, *sentences);
@@ -138,27 +153,33 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
   if (!encoder_key.ok()) return encoder_key.status();
   auto labels = LoadOrComputeLabelVectors(
       *sentences, *encoder_key, options.cache_folder,
-      [&](const std::vector<std::string>& /*the same*/) { return EmbedOnHost(text, device, *sequences); });
+      [&](const std::vector<std::string>& /*the same*/) { return EmbedOnHost(text, text_device, *sequences); });
   if (!labels.ok()) return labels.status();
 
   ImageProgramOptions program{
-      .dtype = image.dtype, .device = device, .max_batch_items = 0, .top_classes = image.top_classes};
+      .dtype = image.dtype, .device = {}, .max_batch_items = 0, .top_classes = image.top_classes};
   const BatchOptions& batch = BatchOptionsOf(options, Modality::kImage);
   if (batch.max_units > 0) {
     const auto image_units = uint64_t{ImagePreprocessing().width} * ImagePreprocessing().height;
     program.max_batch_items =
         static_cast<size_t>(std::clamp<uint64_t>(batch.max_units / image_units, 1, batch.max_items));
   }
-  auto loaded = LoadImageProgram(image.folder, program, *labels);
-  if (!loaded.ok()) return loaded.status();
+  ImagePart part;
+  for (const PlacedDevice& placed : DevicesOf(placement, Modality::kImage)) {
+    program.device = placed.device;
+    auto loaded = LoadImageProgram(image.folder, program, *labels);
+    if (!loaded.ok()) return loaded.status();
+    part.loaded.push_back(*std::move(loaded));
+  }
   ContentHash hash;
-  hash.Add(loaded->revision);
+  hash.Add(part.loaded.front().revision);
   for (const std::string& sentence : *sentences) hash.Add(sentence);
-  return ImagePart{*std::move(loaded), hash.Hex()};
+  part.revision = hash.Hex();
+  return part;
 }
 
 absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelOptions& model,
-                                      const ProgramDevice& device) {
+                                      const ModelPlacement& placement) {
   if (model.text.folder.empty()) {
     return absl::InvalidArgumentError(model.image.folder.empty()
                                           ? "text.folder is missing: the model would serve nothing"
@@ -167,53 +188,69 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   ServedModel served;
   ModelInfo& info = served.info;
   info.name = model.name;
+  const auto add_replica = [&served](Modality modality, const PlacedDevice& placed,
+                                     std::unique_ptr<BatchProgram> program) {
+    served.replicas[static_cast<size_t>(modality)].push_back({placed.index, std::move(program)});
+  };
 
-  auto text = LoadText(options, model.text, device);
+  const std::vector<PlacedDevice>& text_devices = DevicesOf(placement, Modality::kText);
+  auto text = LoadText(options, model.text, text_devices.front().device);
   if (!text.ok()) return text.status();
   info.revision = text->loaded.revision;
   info.dimensions = text->loaded.program->OutputDimension();
   info.max_tokens = static_cast<uint32_t>(text->preparer->max_tokens());
   info.vocabulary_size = static_cast<uint32_t>(text->preparer->vocabulary_size());
   info.normalised_by_default = text->folder.normalise;
-  info.compute_type = std::string(ComputeTypeName(text->loaded.compute_type));
+  AddComputeType(text->loaded.compute_type, &info.compute_type);
   info.parameter_count = text->loaded.parameter_count;
   info.parameter_bytes = text->loaded.parameter_bytes;
   if (auto status = SetOutputs(model, text->folder, &served); !status.ok()) return status;
 
   if (!model.image.folder.empty()) {
-    auto image = LoadImage(options, model.image, *text, device);
+    auto image = LoadImage(options, model.image, *text, placement);
     if (!image.ok()) return image.status();
-    info.image_width = info.image_height = image->loaded.image_size;
-    info.image_compute_type = std::string(ComputeTypeName(image->loaded.compute_type));
-    info.parameter_count += image->loaded.parameter_count;
-    info.parameter_bytes += image->loaded.parameter_bytes;
+    info.image_width = info.image_height = image->loaded.front().image_size;
+    info.parameter_count += image->loaded.front().parameter_count;
     ContentHash both;
     both.Add(info.revision);
     both.Add(image->revision);
     info.revision = both.Hex();
     served.image_preparer = MakeImagePreparer(ImagePreprocessing(), options.limits);
-    served.programs[static_cast<size_t>(Modality::kImage)] = std::move(image->loaded.program);
+    for (size_t i = 0; i < image->loaded.size(); ++i) {
+      AddComputeType(image->loaded[i].compute_type, &info.image_compute_type);
+      info.parameter_bytes += image->loaded[i].parameter_bytes;
+      add_replica(Modality::kImage, DevicesOf(placement, Modality::kImage)[i], std::move(image->loaded[i].program));
+    }
 
     if (!model.fusion.kind.empty()) {
-      auto fusion = MakeFusionProgram({.fusion = model.fusion,
-                                       .device = device,
-                                       .dimension = info.dimensions,
-                                       .max_batch_items = BatchOptionsOf(options, Modality::kFusion).max_items});
-      if (!fusion.ok()) return fusion.status();
+      for (const PlacedDevice& placed : DevicesOf(placement, Modality::kFusion)) {
+        auto fusion = MakeFusionProgram({.fusion = model.fusion,
+                                         .device = placed.device,
+                                         .dimension = info.dimensions,
+                                         .max_batch_items = BatchOptionsOf(options, Modality::kFusion).max_items});
+        if (!fusion.ok()) return fusion.status();
+        add_replica(Modality::kFusion, placed, *std::move(fusion));
+      }
       info.fusion = model.fusion.kind;
-      served.programs[static_cast<size_t>(Modality::kFusion)] = *std::move(fusion);
     }
   }
+  add_replica(Modality::kText, text_devices.front(), std::move(text->loaded.program));
+  for (size_t i = 1; i < text_devices.size(); ++i) {
+    auto more = LoadTextProgram(text->folder, ProgramOptionsOf(options, model.text, text_devices[i].device));
+    if (!more.ok()) return more.status();
+    AddComputeType(more->compute_type, &info.compute_type);
+    info.parameter_bytes += more->parameter_bytes;
+    add_replica(Modality::kText, text_devices[i], std::move(more->program));
+  }
   served.text_preparer = std::move(text->preparer);
-  served.programs[static_cast<size_t>(Modality::kText)] = std::move(text->loaded.program);
   return served;
 }
 
 }  // namespace
 
 absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
-                                      const ProgramDevice& device) {
-  auto served = LoadParts(options, model, device);
+                                      const ModelPlacement& placement) {
+  auto served = LoadParts(options, model, placement);
   if (!served.ok()) {
     return absl::Status(served.status().code(), absl::StrCat("model '", model.name, "': ", served.status().message()));
   }

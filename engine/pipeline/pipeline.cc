@@ -100,6 +100,7 @@ class Pipeline final : public Engine, public RequestHost {
   bool WaitUntilIdle(Duration timeout) override { return admission_.WaitUntilIdle(timeout); }
 
  private:
+  absl::StatusOr<EncoderSpec> SpecOf(const ServedModel& model, Modality modality) const;
   absl::StatusOr<const Served*> FindServed(const EmbedRequest& request) const;
   void SendItems(const std::shared_ptr<RequestState>& state, const Served& served);
   void PushPrepared(WorkItemPtr item);
@@ -123,25 +124,41 @@ class Pipeline final : public Engine, public RequestHost {
   std::vector<WorkerThread> completion_threads_;
 };
 
+// What the scheduler must know of one modality of the model, which serves it.
+absl::StatusOr<EncoderSpec> Pipeline::SpecOf(const ServedModel& model, Modality modality) const {
+  const BatchOptions& batch = options_.schedule.modalities[Index(modality)];
+  EncoderSpec spec{.modality = modality, .replicas = {}};
+  for (const ProgramReplica& replica : model.replicas[Index(modality)]) {
+    if (replica.device >= parts_.devices.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model '", model.info.name, "': ", std::string(ModalityName(modality)), " is placed on device ",
+                       replica.device, " of ", parts_.devices.size()));
+    }
+    const BatchProgram& program = *replica.program;
+    const uint64_t max_units = batch.max_units == 0 ? program.MaxBatchUnits() : batch.max_units;
+    spec.replicas.push_back({replica.device, &program, std::min(max_units, program.MaxBatchUnits()),
+                             std::min(batch.max_items, program.MaxBatchItems())});
+  }
+  return spec;
+}
+
 absl::Status Pipeline::Start() {
   if (parts_.models.empty()) return absl::InvalidArgumentError("models: at least one model is needed");
-  std::vector<const BatchProgram*> programs;
+  std::vector<SlotSize> slot_sizes(parts_.devices.size());  // as parts_.devices
   std::vector<EncoderSpec> encoders;
   for (const ServedModel& model : parts_.models) {
     Served served;
     served.route.info = model.info;
     served.preparers = {model.text_preparer.get(), model.image_preparer.get()};
     for (const Modality modality : kAllModalities) {
-      const BatchProgram* program = model.programs[Index(modality)].get();
-      if (program == nullptr) continue;
-      const BatchOptions& batch = options_.schedule.modalities[Index(modality)];
-      const uint64_t max_units = batch.max_units == 0 ? program->MaxBatchUnits() : batch.max_units;
-      served.route.encoders[Index(modality)] = static_cast<EncoderIndex>(programs.size());
-      programs.push_back(program);
-      encoders.push_back({modality, std::min(max_units, program->MaxBatchUnits()),
-                          std::min(batch.max_items, program->MaxBatchItems())});
+      if (model.replicas[Index(modality)].empty()) continue;
+      absl::StatusOr<EncoderSpec> spec = SpecOf(model, modality);
+      if (!spec.ok()) return spec.status();
+      served.route.encoders[Index(modality)] = static_cast<EncoderIndex>(encoders.size());
+      for (const ReplicaSpec& replica : spec->replicas) slot_sizes[replica.device].CoverProgram(*replica.program);
+      encoders.push_back(*std::move(spec));
     }
-    auto has = [&](Modality modality) { return model.programs[Index(modality)] != nullptr; };
+    auto has = [&](Modality modality) { return !model.replicas[Index(modality)].empty(); };
     ModelInfo& info = served.route.info;
     info.is_default = served_.empty();
     info.text = has(Modality::kText) && model.text_preparer != nullptr;
@@ -153,8 +170,12 @@ absl::Status Pipeline::Start() {
     served_.push_back(std::move(served));
   }
 
-  absl::StatusOr<std::unique_ptr<LaneSet>> lanes =
-      LaneSet::Create(parts_.device.get(), programs, parts_.lane_count, parts_.slots_per_lane, clock_, observer_);
+  std::vector<LaneGroup> groups;
+  for (size_t i = 0; i < parts_.devices.size(); ++i) {
+    const DeviceParts& device = parts_.devices[i];
+    groups.push_back({device.device.get(), device.lane_count, device.slots_per_lane, slot_sizes[i]});
+  }
+  absl::StatusOr<std::unique_ptr<LaneSet>> lanes = LaneSet::Create(groups, clock_, observer_);
   if (!lanes.ok()) return lanes.status();
   lanes_ = *std::move(lanes);
   std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> queues{};

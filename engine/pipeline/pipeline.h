@@ -2,6 +2,8 @@
 // the model-specific parts ready made, so that the whole flow runs without torch in tests.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,26 +20,39 @@
 
 namespace tributary {
 
-// One served model. `programs[m]` null: the model does not serve modality m. Text and image parts go with theirs.
+// A model's encoder on one device.
+struct ProgramReplica {
+  size_t device = 0;  // index in PipelineParts::devices
+  std::unique_ptr<BatchProgram> program;
+};
+
+// One served model. `replicas[m]` empty: the model does not serve modality m. Text and image parts go with theirs.
 struct ServedModel {
   ModelInfo info;  // is_default, text, image and pair are set by the pipeline, from the rest of these parts
   std::unique_ptr<TextPreparer> text_preparer;
   std::unique_ptr<ImagePreparer> image_preparer;
-  // One per modality, for the one device of the lanes. Index: Modality.
-  std::array<std::unique_ptr<BatchProgram>, kModalityCount> programs;
   // Text by name; info.prompt_names is set from it, info.default_prompt is one of its names or empty.
   std::map<std::string, std::string> prompts;
+  // Where each modality runs: at most one replica a device, all of one output dimension. Any item goes to any of them.
+  // Index: Modality.
+  std::array<std::vector<ProgramReplica>, kModalityCount> replicas;
 };
 
-struct PipelineParts {
-  std::vector<ServedModel> models;  // the first is the default; not empty
+// A device and its lanes, which all share its programs. Counts are resolved: no 0 any more.
+struct DeviceParts {
   std::unique_ptr<Device> device;
-  size_t lane_count = 1;  // resolved: no 0 any more
+  size_t lane_count = 1;
   size_t slots_per_lane = 2;
 };
 
+struct PipelineParts {
+  std::vector<ServedModel> models;   // the first is the default; not empty
+  std::vector<DeviceParts> devices;  // not empty
+};
+
 // `clock` and `observer` must outlive the engine. Options must be Validate()d.
-// Errors: INVALID_ARGUMENT no model; RESOURCE_EXHAUSTED no thread or no memory; what the device says of its lanes.
+// Errors: INVALID_ARGUMENT no model, or a replica on a device that is not there; RESOURCE_EXHAUSTED no thread or no
+// memory; what the device says of its lanes.
 absl::StatusOr<std::unique_ptr<Engine>> CreatePipeline(const EngineOptions& options, PipelineParts parts, Clock* clock,
                                                        Observer* observer);
 

@@ -8,13 +8,16 @@
 
 namespace tributary {
 
+class BatchProgram;
+
 struct Batch {
   uint64_t sequence = 0;  // in order of forming, from 1
   Modality modality = Modality::kText;
   EncoderIndex encoder = 0;
-  std::vector<WorkItemPtr> items;  // never empty; most urgent first
-  uint64_t useful_units = 0;       // sum of the items' units
-  Duration predicted_time{0};      // by the cost model
+  const BatchProgram* program = nullptr;  // the encoder on the device of the lane it goes to
+  std::vector<WorkItemPtr> items;         // never empty; most urgent first
+  uint64_t useful_units = 0;              // sum of the items' units
+  Duration predicted_time{0};             // by the cost model
   TimePoint formed_at;
 };
 

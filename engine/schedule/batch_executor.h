@@ -24,14 +24,14 @@ class BatchExecutor {
   virtual ~BatchExecutor() = default;
   virtual void SetListener(BatchListener* listener) = 0;
   virtual size_t LaneCount() const = 0;
-  // Whether this lane's device carries the encoder (placement).
-  virtual bool Serves(size_t lane, EncoderIndex encoder) const = 0;
+  // Lanes of one device are alike: they carry the same encoders, at the same cost. Numbered from 0; never changes.
+  virtual size_t DeviceOf(size_t lane) const = 0;
   // How many more batches the lane takes now. A lane that is executing takes more in advance, as many as it has staging
   // slots left, so that staging and copy in overlap compute.
   virtual size_t FreeSlots(size_t lane) const = 0;
   // Batches handed over and not yet done; 0: the lane is idle.
   virtual size_t InFlight(size_t lane) const = 0;
-  // Takes the batch; returns without waiting for it.
+  // Takes the batch, whose program is one for the lane's device; returns without waiting for it.
   virtual void Execute(size_t lane, Batch batch) = 0;
 };
 

@@ -91,8 +91,9 @@ class Filler {
       const WorkItem& item = *member->second;
       ++member;
       if (position == seed) continue;
-      if (WhyDead(item, situation_.now, cost_, situation_.drop_late)) {
+      if (const auto dead = WhyDead(item, situation_.now, cost_, situation_.drop_late)) {
         dead_.insert(position);
+        if (dead == DropReason::kTooLate) ++misfits;  // on this device: it stays where it is
       } else if (Fits(item)) {
         Take(position, item);
       } else {
@@ -136,10 +137,16 @@ class SeedFinder {
              const BatchSituation& situation, std::set<Position>& dead)
       : waiting_(waiting), cost_(cost), limits_(limits), situation_(situation), dead_(dead) {}
 
+  // Items that would be late on this device, and wait for a faster one, are passed by; after a few of them all that
+  // might be such, so that a slow device does not look through the whole queue at each turn.
   std::optional<Position> MostUrgent(Priority priority, Urgency from) {
+    const Urgency in_time = From(situation_.now + cost_.PredictAtLeast(limits_.max_units));
+    int misfits = 0;
     while (const auto position = waiting_.MostUrgent(priority, from)) {
-      if (Alive(*position)) return position;
+      const auto dead = WhyDeadAt(*position);
+      if (!dead) return position;
       from = After(position->urgency);
+      if (dead == DropReason::kTooLate && ++misfits >= kMaxMisfits) from = std::max(from, in_time);
     }
     return std::nullopt;
   }
@@ -160,7 +167,7 @@ class SeedFinder {
       if (left >= 0) continue;
       for (auto member = entry.second.lower_bound(From(start_by)); member != entry.second.end(); ++member) {
         const Position position{priority, entry.first, member->first};
-        if (Alive(position)) return position;
+        if (!WhyDeadAt(position)) return position;
       }
     }
     return MostUrgent(priority, From(start_by));
@@ -169,17 +176,17 @@ class SeedFinder {
   std::optional<Position> OldestBulk() {
     uint64_t from = 0;
     while (const auto position = waiting_.Oldest(Priority::kBulk, from)) {
-      if (Alive(*position)) return position;
+      if (!WhyDeadAt(*position)) return position;
       from = position->urgency.arrival + 1;
     }
     return std::nullopt;
   }
 
  private:
-  bool Alive(const Position& position) {
-    if (!WhyDead(waiting_.At(position), situation_.now, cost_, situation_.drop_late)) return true;
-    dead_.insert(position);
-    return false;
+  std::optional<DropReason> WhyDeadAt(const Position& position) {
+    const auto reason = WhyDead(waiting_.At(position), situation_.now, cost_, situation_.drop_late);
+    if (reason) dead_.insert(position);
+    return reason;
   }
 
   const WaitingSet& waiting_;

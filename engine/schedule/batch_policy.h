@@ -36,7 +36,7 @@ struct BatchSituation {
 
 struct BatchChoice {
   std::vector<WaitingSet::Position> items;  // the seed first; empty: nothing to run
-  std::vector<WaitingSet::Position> dead;   // met on the way, for WhyDead
+  std::vector<WaitingSet::Position> dead;   // met on the way, for WhyDead; too late: for this device's cost
   uint64_t units = 0;
 };
 
@@ -44,7 +44,7 @@ struct BatchChoice {
 TimePoint StartBy(TimePoint deadline, uint64_t units, const CostModel& cost, bool drop_late);
 
 // Why an item must not be run any more: cancelled, expired, or (drop_late, trained model) too late even if it ran now
-// and alone. nullopt: it may run.
+// and alone, on the device that `cost` is of. nullopt: it may run.
 std::optional<DropReason> WhyDead(const WorkItem& item, TimePoint now, const CostModel& cost, bool drop_late);
 
 // Whether all that waits would fill a batch to a limit, so that later items could not join it.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <compare>
-#include <deque>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -38,30 +38,42 @@ std::vector<double> ModalityWeights(const ScheduleOptions& options) {
 }  // namespace
 
 struct BatchScheduler::State {
-  State(const ScheduleOptions& options, const std::vector<EncoderSpec>& encoders,
+  State(const ScheduleOptions& schedule_options, const std::vector<EncoderSpec>& encoders,
         std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> modality_queues, BatchExecutor* batch_executor,
         const Clock* steady_clock, Observer* item_observer)
       : queues(modality_queues),
         executor(batch_executor),
         clock(steady_clock),
         observer(item_observer),
-        modality_share(ModalityWeights(options)),
-        encoder_shares(kModalityCount, FairShare(std::vector<double>(encoders.size(), 1.0))),
+        options(schedule_options),
         lanes(batch_executor->LaneCount()) {
-    const auto on_drop = [this](WorkItemPtr item, DropReason reason) { Drop(std::move(item), reason); };
-    for (const EncoderSpec& spec : encoders) {
-      const BatchOptions& limits = options.modalities[static_cast<size_t>(spec.modality)];
-      streams.emplace_back(spec.modality,
-                           BatchLimits{spec.max_units, spec.max_items, limits.max_batch_time, options.drop_late},
-                           limits.max_wait, options.bulk_every, on_drop);
+    size_t devices = 0;
+    for (size_t lane = 0; lane < executor->LaneCount(); ++lane) {
+      devices = std::max(devices, executor->DeviceOf(lane) + 1);
     }
+    shares.resize(devices, Shares{.modalities = FairShare(ModalityWeights(options)), .encoders = {}});
+    for (size_t i = 0; i < encoders.size(); ++i) AddEncoder(static_cast<EncoderIndex>(i), encoders[i]);
+  }
+
+  void AddEncoder(EncoderIndex encoder, const EncoderSpec& spec) {
+    streams.try_emplace(encoder, spec, options,
+                        [this](WorkItemPtr item, DropReason reason) { Drop(std::move(item), reason); });
+    for (Shares& of_device : shares) of_device.encoders[static_cast<size_t>(spec.modality)].Begin(encoder, 1.0);
   }
 
   void Drop(WorkItemPtr item, DropReason reason) { DropItem(*item, reason, observer); }
 
+  // Who is next on one device.
+  struct Shares {
+    FairShare modalities;                            // index: Modality
+    std::array<FairShare, kModalityCount> encoders;  // index: Modality; each between its encoders, by EncoderIndex
+  };
+
+  void Activate(EncoderIndex encoder);
   bool TakeQueued(TimePoint now);
   void TakeOutcome(const BatchOutcome& outcome, TimePoint now);
   bool DropDead(TimePoint now);
+  Duration Expected(size_t device) const;
   bool Dispatch(TimePoint now);
   bool DispatchTo(size_t lane, TimePoint now);
   TimePoint HeldUntil(const EncoderStream& stream, size_t lane, TimePoint now) const;
@@ -72,14 +84,30 @@ struct BatchScheduler::State {
   BatchExecutor* const executor;
   const Clock* const clock;
   Observer* const observer;
-  std::deque<EncoderStream> streams;      // index: EncoderIndex
-  FairShare modality_share;               // index: Modality
-  std::vector<FairShare> encoder_shares;  // index: Modality; each between its encoders, by EncoderIndex
+  const ScheduleOptions options;
+  std::map<EncoderIndex, EncoderStream> streams;
+  std::vector<Shares> shares;  // index: device
   LaneLoad lanes;
   uint64_t arrivals = 0;
   uint64_t batches = 0;
   TimePoint wake_at = kNoDeadline;  // when there is something to do even if nothing is reported
 };
+
+// The encoder had nothing waiting and is about to have: on each of its devices it begins anew, and its modality if none
+// of its other encoders there has work.
+void BatchScheduler::State::Activate(EncoderIndex encoder) {
+  const EncoderStream& stream = streams.at(encoder);
+  const Modality modality = stream.modality();
+  for (size_t device = 0; device < shares.size(); ++device) {
+    if (!stream.On(device)) continue;
+    const bool modality_idle = std::all_of(streams.begin(), streams.end(), [&](const auto& entry) {
+      const EncoderStream& other = entry.second;
+      return other.modality() != modality || !other.On(device) || other.waiting().empty();
+    });
+    if (modality_idle) shares[device].modalities.Activate(static_cast<size_t>(modality));
+    shares[device].encoders[static_cast<size_t>(modality)].Activate(encoder);
+  }
+}
 
 bool BatchScheduler::State::TakeQueued(TimePoint now) {
   bool took = false;
@@ -87,13 +115,9 @@ bool BatchScheduler::State::TakeQueued(TimePoint now) {
     if (queue == nullptr) continue;
     while (std::optional<WorkItemPtr> item = queue->TryPop()) {
       const EncoderIndex encoder = (*item)->encoder;
-      const Modality modality = streams[encoder].modality();
-      const bool modality_idle = std::all_of(streams.begin(), streams.end(), [&](const EncoderStream& stream) {
-        return stream.modality() != modality || stream.waiting().empty();
-      });
-      if (modality_idle) modality_share.Activate(static_cast<size_t>(modality));
-      if (streams[encoder].waiting().empty()) encoder_shares[static_cast<size_t>(modality)].Activate(encoder);
-      streams[encoder].Add(std::move(*item), ++arrivals, now);
+      EncoderStream& stream = streams.at(encoder);
+      if (stream.waiting().empty()) Activate(encoder);
+      stream.Add(std::move(*item), ++arrivals, now);
       took = true;
     }
   }
@@ -102,35 +126,50 @@ bool BatchScheduler::State::TakeQueued(TimePoint now) {
 
 void BatchScheduler::State::TakeOutcome(const BatchOutcome& outcome, TimePoint now) {
   lanes.Done(outcome.lane, outcome.sequence, now);
-  streams[outcome.encoder].Observe(outcome, now);
+  const size_t device = executor->DeviceOf(outcome.lane);
+  streams.at(outcome.encoder).Observe(device, outcome, now);
   const Duration charge = outcome.status.ok() ? outcome.device_time
                                               : std::max({outcome.device_time, outcome.predicted_time, kFailedCharge});
   const auto modality = static_cast<size_t>(outcome.modality);
-  modality_share.Correct(modality, outcome.predicted_time, charge);
-  encoder_shares[modality].Correct(outcome.encoder, outcome.predicted_time, charge);
+  shares[device].modalities.Correct(modality, outcome.predicted_time, charge);
+  shares[device].encoders[modality].Correct(outcome.encoder, outcome.predicted_time, charge);
 }
 
 bool BatchScheduler::State::DropDead(TimePoint now) {
   bool dropped = false;
-  for (EncoderStream& stream : streams) dropped |= stream.DropDead(now);
+  for (auto& [encoder, stream] : streams) dropped |= stream.DropDead(now);
   return dropped;
+}
+
+// The least that a batch of what waits would take on this device.
+Duration BatchScheduler::State::Expected(size_t device) const {
+  Duration least = Duration::max();
+  for (const auto& [encoder, stream] : streams) {
+    if (stream.On(device) && !stream.waiting().empty()) least = std::min(least, stream.Expected(device));
+  }
+  return least == Duration::max() ? Duration::zero() : least;
 }
 
 bool BatchScheduler::State::Dispatch(TimePoint now) {
   struct Candidate {
+    Duration finish;  // of a batch handed over now, by prediction
     size_t in_flight;
-    Duration remaining;
     size_t lane;
     auto operator<=>(const Candidate&) const = default;
   };
   std::vector<Candidate> candidates;
+  std::vector<Duration> expected;  // index: device
   bool dispatched = false;
   for (bool again = true; again;) {
-    // The emptiest lane first; of equals the one that will be free first. (Read once: lanes go on meanwhile.)
+    // The lane first that would be done first; of equals, above all while nothing is known, the emptiest. (Read once:
+    // lanes go on meanwhile.)
     candidates.clear();
+    expected.clear();
+    for (size_t device = 0; device < shares.size(); ++device) expected.push_back(Expected(device));
     for (size_t lane = 0; lane < executor->LaneCount(); ++lane) {
       if (executor->FreeSlots(lane) == 0) continue;
-      candidates.push_back({executor->InFlight(lane), lanes.Remaining(lane, now), lane});
+      const Duration finish = lanes.Remaining(lane, now) + expected[executor->DeviceOf(lane)];
+      candidates.push_back({finish, executor->InFlight(lane), lane});
     }
     std::sort(candidates.begin(), candidates.end());
     again = std::any_of(candidates.begin(), candidates.end(),
@@ -142,31 +181,32 @@ bool BatchScheduler::State::Dispatch(TimePoint now) {
 
 // Hands one batch to the lane, of the modality that is next by its share, and there of the encoder that is next.
 bool BatchScheduler::State::DispatchTo(size_t lane, TimePoint now) {
+  const size_t device = executor->DeviceOf(lane);
+  Shares& share = shares[device];
   std::vector<EncoderIndex> order;
-  for (size_t i = 0; i < streams.size(); ++i) {
-    const auto encoder = static_cast<EncoderIndex>(i);
-    if (!streams[i].waiting().empty() && executor->Serves(lane, encoder)) order.push_back(encoder);
+  for (const auto& [encoder, stream] : streams) {
+    if (!stream.waiting().empty() && stream.On(device)) order.push_back(encoder);
   }
   std::sort(order.begin(), order.end(), [&](EncoderIndex a, EncoderIndex b) {
     const auto key = [&](EncoderIndex encoder) {
-      const auto modality = static_cast<size_t>(streams[encoder].modality());
-      return std::tuple(modality_share.VirtualTime(modality), modality, encoder_shares[modality].VirtualTime(encoder),
+      const auto modality = static_cast<size_t>(streams.at(encoder).modality());
+      return std::tuple(share.modalities.VirtualTime(modality), modality, share.encoders[modality].VirtualTime(encoder),
                         encoder);
     };
     return key(a) < key(b);
   });
   for (const EncoderIndex encoder : order) {
-    EncoderStream& stream = streams[encoder];
+    EncoderStream& stream = streams.at(encoder);
     if (const TimePoint held_until = HeldUntil(stream, lane, now); held_until > now) {
       WakeBy(held_until);
       continue;
     }
-    Batch batch = stream.Form(now, now + lanes.Remaining(lane, now));
+    Batch batch = stream.Form(device, now, now + lanes.Remaining(lane, now));
     if (batch.items.empty()) continue;
     batch.sequence = ++batches;
     batch.encoder = encoder;
-    modality_share.Charge(static_cast<size_t>(batch.modality), batch.predicted_time);
-    encoder_shares[static_cast<size_t>(batch.modality)].Charge(encoder, batch.predicted_time);
+    share.modalities.Charge(static_cast<size_t>(batch.modality), batch.predicted_time);
+    share.encoders[static_cast<size_t>(batch.modality)].Charge(encoder, batch.predicted_time);
     lanes.Started(lane, batch.sequence, batch.predicted_time, now);
     executor->Execute(lane, std::move(batch));
     return true;
@@ -175,7 +215,8 @@ bool BatchScheduler::State::DispatchTo(size_t lane, TimePoint now) {
 }
 
 TimePoint BatchScheduler::State::HeldUntil(const EncoderStream& stream, size_t lane, TimePoint now) const {
-  TimePoint until = stream.Full() ? now : stream.WaitsUntil();
+  const size_t device = executor->DeviceOf(lane);
+  TimePoint until = std::max(stream.Full(device) ? now : stream.WaitsUntil(), stream.AvoidsUntil(device));
   if (executor->InFlight(lane) > 0) {
     const Duration margin = std::max(kAdvanceLeast, lanes.Predicted(lane) / kAdvancePart);
     until = std::max(until, now + lanes.Remaining(lane, now) - margin);
@@ -185,7 +226,7 @@ TimePoint BatchScheduler::State::HeldUntil(const EncoderStream& stream, size_t l
 
 WaitingSnapshot BatchScheduler::State::Count(Modality modality) const {
   WaitingSnapshot count;
-  for (const EncoderStream& stream : streams) {
+  for (const auto& [encoder, stream] : streams) {
     if (stream.modality() != modality || stream.waiting().empty()) continue;
     const TimePoint oldest = stream.waiting().OldestQueued();
     count.oldest_queued = count.items == 0 ? oldest : std::min(count.oldest_queued, oldest);
@@ -212,7 +253,7 @@ void BatchScheduler::Stop() {
   parker_.Notify();
   thread_.Join();
   state_->TakeQueued(state_->clock->Now());
-  for (EncoderStream& stream : state_->streams) stream.DropAll(DropReason::kShutdown);
+  for (auto& [encoder, stream] : state_->streams) stream.DropAll(DropReason::kShutdown);
   Publish();
 }
 
@@ -247,7 +288,7 @@ bool BatchScheduler::RunOnce() {
   did |= state_->TakeQueued(now);
   did |= state_->DropDead(now);
   did |= state_->Dispatch(now);
-  for (const EncoderStream& stream : state_->streams) state_->WakeBy(stream.NextDrop());
+  for (const auto& [encoder, stream] : state_->streams) state_->WakeBy(stream.NextDrop());
   Publish();
   return did;
 }

@@ -17,15 +17,9 @@
 #include "engine/queue/modality_queue.h"
 #include "engine/queue/work_item.h"
 #include "engine/schedule/batch_executor.h"
+#include "engine/schedule/encoder_spec.h"
 
 namespace tributary {
-
-// One encoder or fusion module; its index in the scheduler's vector is its EncoderIndex.
-struct EncoderSpec {
-  Modality modality = Modality::kText;
-  uint64_t max_units = 0;  // of one batch: the BatchProgram's limit cut by BatchOptions; > 0
-  size_t max_items = 0;    // likewise; > 0
-};
 
 // Items of one modality in the scheduler's hands: taken from the queue, not yet in a batch.
 struct WaitingSnapshot {
@@ -44,7 +38,7 @@ struct WaitingSnapshot {
 //   lanes finish first. Items pushed after Stop() stay in their queue.
 class BatchScheduler final : public BatchListener {
  public:
-  // `encoders[i]`: the encoder with index i. `queues`: null where no encoder has that modality. Index: Modality.
+  // `encoders[i]`: the encoder with EncoderIndex i. `queues`: null where no encoder has that modality. Index: Modality.
   BatchScheduler(const ScheduleOptions& options, const std::vector<EncoderSpec>& encoders,
                  std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> queues, BatchExecutor* executor,
                  const Clock* clock, Observer* observer);

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "engine/queue/drop_item.h"
+#include "engine/schedule/length_buckets.h"
 
 namespace tributary {
 namespace {
@@ -16,13 +20,37 @@ constexpr Duration kSheddingMemory = std::chrono::seconds(1);
 constexpr Duration kFreshLeast = std::chrono::seconds(1);
 constexpr int kFreshBatches = 2;  // or so many times what the batch took, for those that take seconds
 
+// A replica whose batches fail is left alone for a while, while another one's do not: it fails at once, is always free,
+// and would draw all work to itself. The pause doubles with each failure, from what one batch takes to what an operator
+// may wait for the device to be found well again.
+constexpr Duration kFirstPause = std::chrono::milliseconds(10);
+constexpr size_t kMaxDoublings = 10;  // about ten seconds
+
 // Steps of it spread evenly over [0, 1), however many there are.
 constexpr double kGoldenRatio = 0.6180339887498949;
 
 }  // namespace
 
+EncoderStream::EncoderStream(const EncoderSpec& spec, const ScheduleOptions& options, OnDrop on_drop)
+    : modality_(spec.modality),
+      max_wait_(options.modalities[static_cast<size_t>(spec.modality)].max_wait),
+      bulk_every_(options.bulk_every),
+      on_drop_(std::move(on_drop)) {
+  const Duration max_time = options.modalities[static_cast<size_t>(spec.modality)].max_batch_time;
+  const CostModel cost(modality_ == Modality::kText ? &RoundedTokenTotal : &CostModel::NoPadding);
+  for (const ReplicaSpec& replica : spec.replicas) {
+    if (replicas_.size() <= replica.device) replicas_.resize(replica.device + 1);
+    replicas_[replica.device] = Replica{.program = replica.program,
+                                        .limits = {replica.max_units, replica.max_items, max_time, options.drop_late},
+                                        .cost = cost,
+                                        .fresh_until = {},
+                                        .failed_in_a_row = 0,
+                                        .retry_at = {}};
+  }
+}
+
 void EncoderStream::Add(WorkItemPtr item, uint64_t arrival, TimePoint now) {
-  const TimePoint start_by = StartBy(item->deadline, item->units, cost_, DropsLate(now));
+  const TimePoint start_by = StartByOnAny(*item, now);
   waiting_.Add(std::move(item), {start_by, arrival});
 }
 
@@ -32,7 +60,7 @@ bool EncoderStream::DropDead(TimePoint now) {
     for (;;) {
       const auto first = waiting_.MostUrgent(priority);
       if (!first || first->urgency.start_by > now) break;
-      if (const auto reason = WhyDead(waiting_.At(*first), now, cost_, DropsLate(now))) {
+      if (const auto reason = WhyDeadOnAll(waiting_.At(*first), now)) {
         Drop(*first, *reason, now);
         dropped = true;
       } else {
@@ -55,19 +83,21 @@ void EncoderStream::Drop(const WaitingSet::Position& position, DropReason reason
   on_drop_(waiting_.Take(position), reason);
 }
 
-Batch EncoderStream::Form(TimePoint now, TimePoint start_at) {
+Batch EncoderStream::Form(size_t device, TimePoint now, TimePoint start_at) {
+  const Replica& replica = *replicas_[device];
   draw_ = std::fmod(draw_ + kGoldenRatio, 1.0);
-  const BatchSituation situation{now, start_at, NextTurn(), now < shedding_until_, draw_, DropsLate(now)};
-  const BatchChoice choice = ChooseBatch(waiting_, cost_, limits_, situation);
+  const BatchSituation situation{now, start_at, NextTurn(), now < shedding_until_, draw_, replica.DropsLate(now)};
+  const BatchChoice choice = ChooseBatch(waiting_, replica.cost, replica.limits, situation);
   Batch batch;
   if (!choice.items.empty()) CountTurns(waiting_.At(choice.items.front()));
   for (const WaitingSet::Position& position : choice.dead) {
-    const auto reason = WhyDead(waiting_.At(position), now, cost_, situation.drop_late);
-    Drop(position, reason.value_or(DropReason::kCancelled), now);
+    // Too late here may be in time elsewhere: then it goes on waiting.
+    if (const auto reason = WhyDeadOnAll(waiting_.At(position), now)) Drop(position, *reason, now);
   }
   batch.modality = modality_;
+  batch.program = replica.program;
   batch.useful_units = choice.units;
-  batch.predicted_time = cost_.Predict(choice.units);
+  batch.predicted_time = replica.cost.Predict(choice.units);
   batch.formed_at = now;
   batch.items.reserve(choice.items.size());
   for (const WaitingSet::Position& position : choice.items) {
@@ -77,8 +107,41 @@ Batch EncoderStream::Form(TimePoint now, TimePoint start_at) {
   return batch;
 }
 
-bool EncoderStream::DropsLate(TimePoint now) const {
-  return limits_.drop_late && now < fresh_until_ && !cost_.overestimates();
+bool EncoderStream::Full(size_t device) const {
+  return FillsBatch(waiting_, replicas_[device]->cost, replicas_[device]->limits);
+}
+
+Duration EncoderStream::Expected(size_t device) const {
+  const Replica& replica = *replicas_[device];
+  return replica.cost.Predict(std::min(waiting_.units(), replica.limits.max_units));
+}
+
+TimePoint EncoderStream::AvoidsUntil(size_t device) const {
+  const Replica& replica = *replicas_[device];
+  const bool other_is_well = std::any_of(replicas_.begin(), replicas_.end(), [](const std::optional<Replica>& other) {
+    return other && other->failed_in_a_row == 0;
+  });
+  return replica.failed_in_a_row > 0 && other_is_well ? replica.retry_at : TimePoint{};
+}
+
+bool EncoderStream::Replica::DropsLate(TimePoint now) const {
+  return limits.drop_late && now < fresh_until && !cost.overestimates();
+}
+
+// The latest start at which the item is in time, alone, on the device that is best for it.
+TimePoint EncoderStream::StartByOnAny(const WorkItem& item, TimePoint now) const {
+  TimePoint latest = TimePoint::min();
+  for (const std::optional<Replica>& replica : replicas_) {
+    if (!replica) continue;
+    latest = std::max(latest, StartBy(item.deadline, item.units, replica->cost, replica->DropsLate(now)));
+  }
+  return latest;
+}
+
+std::optional<DropReason> EncoderStream::WhyDeadOnAll(const WorkItem& item, TimePoint now) const {
+  if (const auto dead = DeadReason(item, now)) return dead;
+  if (StartByOnAny(item, now) <= now) return DropReason::kTooLate;
+  return std::nullopt;
 }
 
 Turn EncoderStream::NextTurn() const {
@@ -96,10 +159,17 @@ void EncoderStream::CountTurns(const WorkItem& seed) {
   batches_since_no_deadline_ = no_deadline || !no_deadline_waits ? 0 : batches_since_no_deadline_ + 1;
 }
 
-void EncoderStream::Observe(const BatchOutcome& outcome, TimePoint now) {
-  if (!outcome.status.ok() || outcome.device_time <= Duration::zero()) return;
-  cost_.Observe(outcome.useful_units, outcome.device_time);
-  fresh_until_ = now + std::max(kFreshLeast, kFreshBatches * outcome.device_time);
+void EncoderStream::Observe(size_t device, const BatchOutcome& outcome, TimePoint now) {
+  Replica& replica = *replicas_[device];
+  if (!outcome.status.ok()) {
+    replica.retry_at = now + kFirstPause * (int64_t{1} << std::min(replica.failed_in_a_row, kMaxDoublings));
+    ++replica.failed_in_a_row;
+    return;
+  }
+  if (outcome.device_time <= Duration::zero()) return;
+  replica.failed_in_a_row = 0;
+  replica.cost.Observe(outcome.useful_units, outcome.device_time);
+  replica.fresh_until = now + std::max(kFreshLeast, kFreshBatches * outcome.device_time);
 }
 
 TimePoint EncoderStream::WaitsUntil() const {

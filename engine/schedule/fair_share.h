@@ -16,8 +16,18 @@ namespace tributary {
 // Source: start-time fair queueing (Goyal, Vin, Cheng 1996), with charges corrected by measurement.
 class FairShare {
  public:
+  FairShare() = default;
   explicit FairShare(std::vector<double> weights) : weights_(std::move(weights)), virtual_time_(weights_.size(), 0.0) {}
 
+  // A flow of this weight that starts at the present minimum; one that had the same number is forgotten.
+  void Begin(size_t flow, double weight) {
+    if (virtual_time_.size() <= flow) {
+      weights_.resize(flow + 1, 1.0);
+      virtual_time_.resize(flow + 1, 0.0);
+    }
+    weights_[flow] = weight;
+    virtual_time_[flow] = present_;
+  }
   // The flow had no waiting work and has some now.
   void Activate(size_t flow) {
     if (virtual_time_[flow] < present_) virtual_time_[flow] = present_;

@@ -1,11 +1,13 @@
 // Calls through the whole service: gRPC, admission, preparation, queues, scheduler, lanes, fusion, completion, with a
 // torch-free model.
 #include <atomic>
+#include <future>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include "engine/api/observer.h"
+#include "engine/lane/cpu_device.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_model.h"
@@ -17,8 +19,12 @@ namespace {
 
 // The engine and the server around it.
 struct House {
-  explicit House(const FakeModelOptions& model = {}, const EngineOptions& options = {}, size_t lanes = 1) {
+  explicit House(const FakeModelOptions& model = {}, const EngineOptions& options = {}, size_t lanes = 1,
+                 size_t devices = 1) {
     FakeParts parts = MakeFakePipelineParts(&clock, model, lanes);
+    while (parts.parts.devices.size() < devices) {
+      parts.parts.devices.push_back({CreateCpuDevice({}, &clock), lanes, 2});
+    }
     control = parts.control;
     auto created = CreatePipeline(options, std::move(parts.parts), &clock, &observer);
     if (!created.ok()) throw std::runtime_error(created.status().ToString());
@@ -141,6 +147,31 @@ TEST_CASE("a pair call returns text, image and fused vectors, and only what was 
     CHECK(embeddings.has_image() == (i != 1));
     CHECK(embeddings.fused().float32_size() == 8);
   }
+}
+
+TEST_CASE("the parts of a pair run on two CPU lanes at the same moment, each its encoder's own") {
+  FakeModelOptions model;
+  model.placement = {{{0}, {1}, {0, 1}}};
+  House house(model, {}, 1, 2);
+  house.control->Hold();
+  v1::EmbedPairRequest request;
+  request.add_pairs()->mutable_text()->set_text("cat");
+  request.mutable_pairs(0)->mutable_image()->set_encoded("photo");
+  v1::EmbedResponse response;
+  auto call = std::async(std::launch::async, [&] {
+    grpc::ClientContext context;
+    context.set_deadline(TestDeadline());
+    return house.server->Stub()->EmbedPair(&context, request, &response).ok();
+  });
+  house.control->WaitUntilBegun(2);  // and neither has ended
+  CHECK(house.control->RunningOn(0) == 1);
+  CHECK(house.control->RunningOn(1) == 1);
+  house.control->Release();
+  CHECK(call.get());
+  REQUIRE(response.results_size() == 1);
+  CHECK(response.results(0).embeddings().has_text());
+  CHECK(response.results(0).embeddings().has_image());
+  CHECK(response.results(0).embeddings().fused().float32_size() == 8);
 }
 
 TEST_CASE("a batch that fails is INTERNAL for its inputs only, and the server lives on") {

@@ -150,6 +150,10 @@ TEST_CASE("overrides win over the file, the last one over the others") {
   CHECK(config->engine.lanes.count == 4);
   CHECK(config->engine.models[0].text.dtype == "fp32");
   CHECK(config->engine.lanes.cpu_affinity == std::vector<int>{1, 2});
+  const auto placed = LoadConfig(file.path(), {"models.0.image.placement=cuda:0, cpu"}, Variables({}));
+  REQUIRE(placed.ok());
+  CHECK(placed->engine.models[0].image.placement == Placement{"cuda:0", "cpu"});
+  CHECK(placed->engine.models[0].text.placement.empty());
   CHECK(ErrorOf(kModel, {"lanes.counts=1"}) == "--set lanes.counts=1: unknown key");
   CHECK(ErrorOf(kModel, {"lanes.count"}) == "--set lanes.count: expected KEY=VALUE");
   CHECK(ErrorOf(kModel, {"lanes.count=x"}) == "--set lanes.count=x: expected an integer in 0..1024, found 'x'");

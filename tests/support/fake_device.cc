@@ -207,7 +207,8 @@ class FakeDevice::Stream final : public DeviceStream {
   WorkerThread thread_;
 };
 
-FakeDevice::FakeDevice(const Clock* clock, Steps steps) : clock_(clock), steps_(steps) {}
+FakeDevice::FakeDevice(const Clock* clock, Steps steps, std::string name)
+    : clock_(clock), steps_(steps), name_(std::move(name)) {}
 FakeDevice::~FakeDevice() = default;
 
 absl::StatusOr<DeviceBuffer> FakeDevice::AllocatePinned(size_t bytes) {

@@ -23,10 +23,10 @@ namespace tributary {
 class FakeDevice final : public Device {
  public:
   enum class Steps { kByHand, kOwnThread };
-  explicit FakeDevice(const Clock* clock, Steps steps = Steps::kByHand);
+  explicit FakeDevice(const Clock* clock, Steps steps = Steps::kByHand, std::string name = "fake");
   ~FakeDevice() override;
 
-  std::string Name() const override { return "fake"; }
+  std::string Name() const override { return name_; }
   bool SharesHostMemory() const override { return false; }
   absl::StatusOr<DeviceBuffer> AllocatePinned(size_t bytes) override;
   absl::StatusOr<DeviceBuffer> AllocateDevice(size_t bytes) override;
@@ -59,6 +59,7 @@ class FakeDevice final : public Device {
 
   const Clock* const clock_;
   const Steps steps_;
+  const std::string name_;
   mutable std::mutex mutex_;
   mutable std::map<size_t, std::unique_ptr<LaneState>> lanes_;
 };

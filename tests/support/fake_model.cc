@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -118,8 +119,8 @@ class FakeImagePreparer final : public ImagePreparer {
 // What all three programs share: the control, the cost, the trigger words.
 class FakeProgram : public BatchProgram {
  public:
-  FakeProgram(Modality modality, const FakeModelOptions& options, std::shared_ptr<FakeControl> control)
-      : modality_(modality), options_(options), control_(std::move(control)) {}
+  FakeProgram(Modality modality, size_t device, const FakeModelOptions& options, std::shared_ptr<FakeControl> control)
+      : modality_(modality), device_(device), options_(options), control_(std::move(control)) {}
   uint32_t OutputDimension() const override { return options_.info.dimensions; }
   uint64_t MaxBatchUnits() const override { return options_.max_batch_units[static_cast<size_t>(modality_)]; }
   size_t MaxBatchItems() const override { return options_.max_batch_items; }
@@ -133,11 +134,13 @@ class FakeProgram : public BatchProgram {
     std::iota(staged.row_of_item.rbegin(), staged.row_of_item.rend(), 0u);
     return staged;
   }
-  void BeginRun(const StagedBatch& staged) const {
-    control_->OnRun(modality_, staged.batch_size);
+  absl::Status BeginRun(const StagedBatch& staged) const {
+    absl::Status status = control_->OnRun(modality_, device_, staged.batch_size);
     const auto end = std::chrono::steady_clock::now() + options_.cost_per_batch +
                      options_.cost_per_item * static_cast<int64_t>(staged.batch_size);
     while (std::chrono::steady_clock::now() < end) continue;
+    control_->OnRunDone(device_);
+    return status;
   }
   static void StageTrigger(std::string_view content) {
     if (content == fake::kStageThrows) throw std::runtime_error("Stage was told to throw");
@@ -155,6 +158,7 @@ class FakeProgram : public BatchProgram {
   }
 
   const Modality modality_;
+  const size_t device_;
   const FakeModelOptions options_;
   const std::shared_ptr<FakeControl> control_;
 };
@@ -180,7 +184,7 @@ class FakeTextProgram final : public FakeProgram {
     return staged;
   }
   absl::Status Run(const StagedBatch& staged, const std::byte* input, std::byte* output) const override {
-    BeginRun(staged);
+    if (absl::Status status = BeginRun(staged); !status.ok()) return status;
     for (size_t row = 0; row < staged.batch_size; ++row) {
       std::vector<int32_t> ids(staged.lengths[row]);
       std::memcpy(ids.data(), input, ids.size() * sizeof(int32_t));
@@ -212,7 +216,7 @@ class FakeImageProgram final : public FakeProgram {
     return staged;
   }
   absl::Status Run(const StagedBatch& staged, const std::byte* input, std::byte* output) const override {
-    BeginRun(staged);
+    if (absl::Status status = BeginRun(staged); !status.ok()) return status;
     for (size_t row = 0; row < staged.batch_size; ++row, input += PixelBytes()) {
       const auto* rgb = reinterpret_cast<const uint8_t*>(input);
       absl::Status status =
@@ -253,7 +257,7 @@ class FakeFusionProgram final : public FakeProgram {
     return staged;
   }
   absl::Status Run(const StagedBatch& staged, const std::byte* input, std::byte* output) const override {
-    BeginRun(staged);
+    if (absl::Status status = BeginRun(staged); !status.ok()) return status;
     const uint32_t dimensions = OutputDimension();
     std::vector<float> row(RowFloats());
     for (size_t b = 0; b < staged.batch_size; ++b) {
@@ -276,15 +280,25 @@ class FakeFusionProgram final : public FakeProgram {
 
 }  // namespace
 
-void FakeControl::Hold() {
+void FakeControl::Hold(std::optional<size_t> device) {
   std::lock_guard lock(mutex_);
-  held_ = true;
+  if (device) {
+    held_devices_.insert(*device);
+  } else {
+    held_ = true;
+  }
+}
+
+void FakeControl::FailDevice(size_t device) {
+  std::lock_guard lock(mutex_);
+  failing_devices_.insert(device);
 }
 
 void FakeControl::Release() {
   {
     std::lock_guard lock(mutex_);
     held_ = false;
+    held_devices_.clear();
   }
   changed_.notify_all();
 }
@@ -297,8 +311,8 @@ void FakeControl::WaitUntilBegun(size_t executions) {
 std::vector<size_t> FakeControl::BatchSizes(Modality modality) const {
   std::lock_guard lock(mutex_);
   std::vector<size_t> sizes;
-  for (const auto& [of, items] : begun_) {
-    if (of == modality) sizes.push_back(items);
+  for (const Execution& execution : begun_) {
+    if (execution.modality == modality) sizes.push_back(execution.items);
   }
   return sizes;
 }
@@ -308,30 +322,52 @@ size_t FakeControl::Begun() const {
   return begun_.size();
 }
 
-void FakeControl::OnRun(Modality modality, size_t items) {
+size_t FakeControl::BegunOn(size_t device) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(
+      begun_.begin(), begun_.end(), [device](const Execution& execution) { return execution.device == device; }));
+}
+
+size_t FakeControl::RunningOn(size_t device) const {
+  std::lock_guard lock(mutex_);
+  const auto found = running_.find(device);
+  return found == running_.end() ? 0 : found->second;
+}
+
+absl::Status FakeControl::OnRun(Modality modality, size_t device, size_t items) {
   std::unique_lock lock(mutex_);
-  begun_.emplace_back(modality, items);
+  begun_.push_back({modality, device, items});
+  ++running_[device];
   changed_.notify_all();
-  changed_.wait(lock, [this] { return !held_; });
+  changed_.wait(lock, [this, device] { return !held_ && !held_devices_.contains(device); });
+  return failing_devices_.contains(device) ? absl::InternalError("the device was told to fail") : absl::OkStatus();
+}
+
+void FakeControl::OnRunDone(size_t device) {
+  std::lock_guard lock(mutex_);
+  --running_[device];
 }
 
 ServedModel MakeFakeModel(const FakeModelOptions& options, std::shared_ptr<FakeControl> control) {
   ServedModel model;
   model.info = options.info;
   model.prompts = options.prompts;
-  auto program = [&](Modality modality) -> std::unique_ptr<BatchProgram>& {
-    return model.programs[static_cast<size_t>(modality)];
+  const auto place = [&]<typename Program>(Modality modality, std::type_identity<Program>) {
+    for (const size_t device : options.placement[static_cast<size_t>(modality)]) {
+      model.replicas[static_cast<size_t>(modality)].push_back(
+          {device, std::make_unique<Program>(modality, device, options, control)});
+    }
   };
   if (options.info.text) {
     model.text_preparer = std::make_unique<FakeTextPreparer>(options.info.max_tokens);
-    program(Modality::kText) = std::make_unique<FakeTextProgram>(Modality::kText, options, control);
+    place(Modality::kText, std::type_identity<FakeTextProgram>());
   }
   if (options.info.image) {
     model.image_preparer = std::make_unique<FakeImagePreparer>(options);
-    program(Modality::kImage) = std::make_unique<FakeImageProgram>(Modality::kImage, options, control);
+    place(Modality::kImage, std::type_identity<FakeImageProgram>());
   }
   if (options.info.pair) {
-    program(Modality::kFusion) = std::make_unique<FakeFusionProgram>(Modality::kFusion, options, control);
+    place(Modality::kFusion, std::type_identity<FakeFusionProgram>());
   }
   return model;
 }
@@ -340,8 +376,7 @@ FakeParts MakeFakePipelineParts(const Clock* clock, const FakeModelOptions& opti
   FakeParts fakes;
   fakes.control = std::make_shared<FakeControl>();
   fakes.parts.models.push_back(MakeFakeModel(options, fakes.control));
-  fakes.parts.device = CreateCpuDevice({}, clock);
-  fakes.parts.lane_count = lane_count;
+  fakes.parts.devices.push_back({CreateCpuDevice({}, clock), lane_count, 2});
   return fakes;
 }
 

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,23 +35,38 @@ inline constexpr std::string_view kZeroVector = "fake:zero";          // program
 // Thread-safety: all methods from any thread.
 class FakeControl {
  public:
-  // From now on executions wait inside Run until Release(). The test must release before it drops the engine.
-  void Hold();
+  // From now on executions wait inside Run until Release(); with a device: those of its programs. The test must release
+  // before it drops the engine.
+  void Hold(std::optional<size_t> device = std::nullopt);
   void Release();
+  // From now on every batch on this device fails.
+  void FailDevice(size_t device);
   // Waits until this many executions have begun (since construction); the test's way to know that a batch is running.
   void WaitUntilBegun(size_t executions);
   // Item counts of the executions begun so far, in order, of one modality.
   std::vector<size_t> BatchSizes(Modality modality) const;
   size_t Begun() const;
+  size_t BegunOn(size_t device) const;
+  // Executions inside Run at this moment, held ones included, by device.
+  size_t RunningOn(size_t device) const;
 
-  // Called by the programs at the start of Run.
-  void OnRun(Modality modality, size_t items);
+  // Called by the programs, at the start and end of Run.
+  absl::Status OnRun(Modality modality, size_t device, size_t items);
+  void OnRunDone(size_t device);
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  struct Execution {
+    Modality modality;
+    size_t device;
+    size_t items;
+  };
   bool held_ = false;
-  std::vector<std::pair<Modality, size_t>> begun_;
+  std::set<size_t> held_devices_;
+  std::set<size_t> failing_devices_;
+  std::map<size_t, size_t> running_;  // executions by device
+  std::vector<Execution> begun_;
 };
 
 struct FakeModelOptions {
@@ -74,6 +91,7 @@ struct FakeModelOptions {
   Duration cost_per_batch{0};
   Duration cost_per_item{0};
   uint64_t max_image_pixels = 1 << 20;
+  std::array<std::vector<size_t>, kModalityCount> placement = {{{0}, {0}, {0}}};  // devices of each modality
 };
 
 // One token per byte of a text (at least one, 0, for the empty text); an image becomes info.image_width x image_height

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -14,14 +13,15 @@ namespace tributary {
 // Thread-safety: none; one thread drives scheduler and puppet.
 class PuppetExecutor final : public BatchExecutor {
  public:
-  explicit PuppetExecutor(size_t lanes = 1, size_t slots = 2) : lanes_(lanes), slots_(slots) {}
-
-  // Placement; by default every lane serves every encoder.
-  std::function<bool(size_t lane, EncoderIndex encoder)> serves = [](size_t, EncoderIndex) { return true; };
+  explicit PuppetExecutor(size_t lanes = 1, size_t slots = 2)
+      : device_of_lane_(lanes, 0), lanes_(lanes), slots_(slots) {}
+  // One lane for each entry: its device.
+  explicit PuppetExecutor(std::vector<size_t> devices)
+      : device_of_lane_(std::move(devices)), lanes_(device_of_lane_.size()), slots_(2) {}
 
   void SetListener(BatchListener* listener) override { listener_ = listener; }
   size_t LaneCount() const override { return lanes_.size(); }
-  bool Serves(size_t lane, EncoderIndex encoder) const override { return serves(lane, encoder); }
+  size_t DeviceOf(size_t lane) const override { return device_of_lane_[lane]; }
   size_t FreeSlots(size_t lane) const override { return slots_ - lanes_[lane].size(); }
   size_t InFlight(size_t lane) const override { return lanes_[lane].size(); }
   void Execute(size_t lane, Batch batch) override {
@@ -54,6 +54,7 @@ class PuppetExecutor final : public BatchExecutor {
   }
 
  private:
+  const std::vector<size_t> device_of_lane_;
   std::vector<std::deque<Batch>> lanes_;
   const size_t slots_;
   size_t executed_ = 0;

@@ -78,8 +78,10 @@ inline void RecordThreads(PipelineParts& parts, ThreadRecorder* threads) {
   for (ServedModel& model : parts.models) {
     model.text_preparer = std::make_unique<Text>("tokenise", std::move(model.text_preparer), threads);
     model.image_preparer = std::make_unique<Image>("decode", std::move(model.image_preparer), threads);
-    for (auto& program : model.programs) {
-      program = std::make_unique<RecordedProgram>(std::move(program), threads);
+    for (auto& replicas : model.replicas) {
+      for (ProgramReplica& replica : replicas) {
+        replica.program = std::make_unique<RecordedProgram>(std::move(replica.program), threads);
+      }
     }
   }
 }

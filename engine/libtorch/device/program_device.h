@@ -1,6 +1,7 @@
 // Where a program's weights live and its work runs. Torch-free: chosen by the factory, given to every program.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ enum class DeviceKind : uint8_t { kCpu, kCuda };
 struct ProgramDevice {
   DeviceKind kind = DeviceKind::kCpu;
   int index = 0;  // of the CUDA device
+  auto operator<=>(const ProgramDevice&) const = default;
 };
 
 // The type of weights and activations in the large products. Softmax, norms, pooling and outputs are fp32 always.

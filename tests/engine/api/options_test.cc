@@ -82,6 +82,12 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.models[0].image.label_template = "a photo"; },
        "models[0].image.label_template must be a text with {name} in it, is \"a photo\""},
       {[](auto& o) { o.models[0].image.top_classes = 0; }, "models[0].image.top_classes must be > 0, is 0"},
+      {[](auto& o) { o.models[0].text.placement = {"cpu", "gpu:1"}; },
+       "models[0].text.placement[1] must be auto, cpu, cuda or cuda:N, is \"gpu:1\""},
+      {[](auto& o) { o.models[0].image.placement = {"cpu", "cuda", "cpu"}; },
+       "models[0].image.placement[2] must be another device than the others, is \"cpu\" again"},
+      {[](auto& o) { o.models[0].fusion.placement.assign(65, "cpu"); },
+       "models[0].fusion.placement must be at most 64 devices, is 65"},
       {[](auto& o) { o.models[0].fusion.kind = "sum"; },
        "models[0].fusion.kind must be weighted_mean, hadamard or empty, is \"sum\""},
       {[](auto& o) { o.models[0].fusion.text_weight = 1.5; }, "models[0].fusion.text_weight must be 0..1, is 1.5"},
@@ -102,6 +108,7 @@ TEST_CASE("devices with an index and a model without pairs are valid") {
   EngineOptions options = Valid();
   options.lanes.device = "cuda:3";
   options.models[0].fusion.kind = "";
+  options.models[0].text.placement = {"auto", "cpu", "cuda", "cuda:1"};
   REQUIRE(Validate(options).ok());
 }
 

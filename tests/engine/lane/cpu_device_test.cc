@@ -189,11 +189,11 @@ TEST_CASE("Busy seconds of a CPU lane hold the CPU time its thread spent, and no
   RecordingListener listener;
   auto sink = std::make_shared<RecordingSink>();
   auto device = CreateCpuDevice({}, &clock);
-  auto lanes = *LaneSet::Create(device.get(), {&program}, 1, 2, &clock, &observer);
+  auto lanes = *MakeLanes(device.get(), program, 1, 2, &clock, &observer);
   lanes->SetListener(&listener);
   for (uint32_t i = 0; i < 20; ++i) {
     if (lanes->FreeSlots(0) == 0) listener.WaitFor(i - 1);
-    lanes->Execute(0, MakeTextBatch(sink, {"x"}, i, i + 1));
+    lanes->Execute(0, MakeTextBatch(program, sink, {"x"}, i, i + 1));
   }
   listener.WaitFor(20);
 
@@ -208,18 +208,19 @@ TEST_CASE("Every vector of a CPU lane is right while the next batch is being sta
   SteadyClock clock;
   auto control = std::make_shared<FakeControl>();
   ServedModel model = MakeFakeModel({}, control);
+  const BatchProgram& program = *model.replicas[0][0].program;
   Observer observer;
   RecordingListener listener;
   auto sink = std::make_shared<RecordingSink>();
   auto device = CreateCpuDevice({}, &clock);
-  auto lanes = *LaneSet::Create(device.get(), {model.programs[0].get()}, 1, 2, &clock, &observer);
+  auto lanes = *MakeLanes(device.get(), program, 1, 2, &clock, &observer);
   lanes->SetListener(&listener);
 
   control->Hold();
-  lanes->Execute(0, MakeTextBatch(sink, {"running"}, 0, 1));
+  lanes->Execute(0, MakeTextBatch(program, sink, {"running"}, 0, 1));
   control->WaitUntilBegun(1);
   CHECK(lanes->FreeSlots(0) == 1);
-  lanes->Execute(0, MakeTextBatch(sink, {"staged"}, 1, 2));
+  lanes->Execute(0, MakeTextBatch(program, sink, {"staged"}, 1, 2));
   CHECK(lanes->FreeSlots(0) == 0);
   control->Release();
   listener.WaitFor(2);

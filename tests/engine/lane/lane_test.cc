@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "engine/api/cancel_token.h"
-#include "engine/lane/lane_set.h"
 #include "tests/engine/lane/lane_test_support.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_clock.h"
@@ -23,7 +22,7 @@ const std::vector<std::string> kBatchOperations = {"copy_in", "record", "launch"
 // One lane set over the fake device and the fake text program.
 struct Fixture {
   explicit Fixture(FakeDevice::Steps steps = FakeDevice::Steps::kByHand, size_t slots = 2) : device(&clock, steps) {
-    auto created = LaneSet::Create(&device, {model.programs[0].get()}, 1, slots, &clock, &observer);
+    auto created = MakeLanes(&device, program, 1, slots, &clock, &observer);
     REQUIRE(created.ok());
     lanes = *std::move(created);
     lanes->SetListener(&listener);
@@ -41,6 +40,7 @@ struct Fixture {
   FakeModelOptions options;
   std::shared_ptr<FakeControl> control = std::make_shared<FakeControl>();
   ServedModel model = MakeFakeModel(options, control);
+  const BatchProgram& program = *model.replicas[0][0].program;
   FakeClock clock;
   FakeDevice device;
   RecordingObserver observer;
@@ -65,8 +65,8 @@ std::vector<float> Vector(std::string_view text) { return FakeTextVector(text, F
 TEST_CASE("A second batch is staged and enqueued whole while the first has not even begun") {
   Fixture f;
 
-  f.Execute(MakeTextBatch(f.sink, {"one", "three"}, 0, 1));
-  f.Execute(MakeTextBatch(f.sink, {"two"}, 2, 2));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"one", "three"}, 0, 1));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"two"}, 2, 2));
   f.device.WaitUntilEnqueued(2 * kBatchOperations.size());
 
   CHECK(f.device.Executed() == 0);  // so the lane has waited for nothing
@@ -87,7 +87,7 @@ TEST_CASE("A second batch is staged and enqueued whole while the first has not e
 
 TEST_CASE("Items are complete only when the event after the copy out has fired") {
   Fixture f;
-  f.Execute(MakeTextBatch(f.sink, {"text"}));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"text"}));
   f.device.WaitUntilEnqueued(kBatchOperations.size());
 
   for (size_t i = 0; i + 1 < kBatchOperations.size(); ++i) {
@@ -114,7 +114,7 @@ TEST_CASE("No staging slot is touched or reused before its event, whatever the o
       std::vector<std::string> batch;
       for (size_t i = 0; i <= random() % 5; ++i) batch.push_back("text " + std::to_string(random()));
       texts.insert(texts.end(), batch.begin(), batch.end());
-      f.Execute(MakeTextBatch(f.sink, batch, inputs, ++executed));
+      f.Execute(MakeTextBatch(f.program, f.sink, batch, inputs, ++executed));
       inputs += static_cast<uint32_t>(batch.size());
     }
     for (size_t i = 0; i < random() % 8; ++i) f.device.Step();
@@ -133,8 +133,8 @@ TEST_CASE("A failing batch fails its items and leaves the lane alive") {
   CAPTURE(trigger);
   Fixture f(FakeDevice::Steps::kOwnThread);
 
-  f.Execute(MakeTextBatch(f.sink, {"good neighbour", trigger}, 0, 1));
-  f.Execute(MakeTextBatch(f.sink, {"next batch"}, 2, 2));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"good neighbour", trigger}, 0, 1));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"next batch"}, 2, 2));
   f.listener.WaitFor(2);
 
   CHECK(f.sink->At(0).status.code() == absl::StatusCode::kInternal);
@@ -154,7 +154,7 @@ TEST_CASE("Batches that fail in a row are counted; one that runs starts anew, on
   Fixture f(FakeDevice::Steps::kOwnThread);
   size_t batches = 0;
   const auto failed_after = [&](const std::string& text, TimePoint deadline = kNoDeadline) {
-    Batch batch = MakeTextBatch(f.sink, {text}, static_cast<uint32_t>(batches), batches + 1);
+    Batch batch = MakeTextBatch(f.program, f.sink, {text}, static_cast<uint32_t>(batches), batches + 1);
     batch.items[0]->deadline = deadline;
     f.Execute(std::move(batch));
     f.listener.WaitFor(++batches);
@@ -174,8 +174,8 @@ TEST_CASE("A copy or launch that fails on the device fails its batch only") {
   Fixture f;
   f.device.FailWhenRun(operation);
 
-  f.Execute(MakeTextBatch(f.sink, {"first"}, 0, 1));
-  f.Execute(MakeTextBatch(f.sink, {"second"}, 1, 2));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"first"}, 0, 1));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"second"}, 1, 2));
   f.RunWhole(1);
 
   CHECK(f.sink->At(0).status.code() == absl::StatusCode::kInternal);
@@ -189,12 +189,12 @@ TEST_CASE("An operation the stream refuses fails its batch, and the slot is used
   Fixture f(FakeDevice::Steps::kOwnThread);
   f.device.RefuseWhenEnqueued(operation, skip);
 
-  f.Execute(MakeTextBatch(f.sink, {"first"}, 0, 1));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"first"}, 0, 1));
   f.listener.WaitFor(1);
   CHECK(f.sink->At(0).status.code() == absl::StatusCode::kInternal);
   CHECK(std::string(f.sink->At(0).status.message()).find("refuses") != std::string::npos);
   for (uint32_t i = 1; i <= 4; ++i) {
-    f.Execute(MakeTextBatch(f.sink, {"text " + std::to_string(i)}, i, i + 1));
+    f.Execute(MakeTextBatch(f.program, f.sink, {"text " + std::to_string(i)}, i, i + 1));
     f.listener.WaitFor(i + 1);
     CHECK(f.sink->At(i).embedding == Vector("text " + std::to_string(i)));
   }
@@ -212,10 +212,10 @@ TEST_CASE("A sink that throws costs its own item only") {
     }
   };
   Fixture f(FakeDevice::Steps::kOwnThread);
-  Batch batch = MakeTextBatch(std::make_shared<ThrowingSink>(), {"thrown away"});
-  batch.items.push_back(std::move(MakeTextBatch(f.sink, {"neighbour"}).items[0]));
+  Batch batch = MakeTextBatch(f.program, std::make_shared<ThrowingSink>(), {"thrown away"});
+  batch.items.push_back(std::move(MakeTextBatch(f.program, f.sink, {"neighbour"}).items[0]));
   f.Execute(std::move(batch));
-  f.Execute(MakeTextBatch(f.sink, {"next batch"}, 1, 2));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"next batch"}, 1, 2));
   f.listener.WaitFor(2);
 
   CHECK(f.sink->At(0).embedding == Vector("neighbour"));
@@ -224,7 +224,7 @@ TEST_CASE("A sink that throws costs its own item only") {
 
 TEST_CASE("A vector that is not finite is refused for its item only") {
   Fixture f;
-  f.Execute(MakeTextBatch(f.sink, {"a", std::string(fake::kNotANumber), "b"}));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"a", std::string(fake::kNotANumber), "b"}));
   f.RunWhole(0);
 
   CHECK(f.sink->At(0).embedding == Vector("a"));
@@ -236,7 +236,8 @@ TEST_CASE("A vector that is not finite is refused for its item only") {
 
 TEST_CASE("A vector of length zero is refused only where it is to be normalised") {
   Fixture f;
-  Batch batch = MakeTextBatch(f.sink, {std::string(fake::kZeroVector), std::string(fake::kZeroVector), "text"});
+  Batch batch =
+      MakeTextBatch(f.program, f.sink, {std::string(fake::kZeroVector), std::string(fake::kZeroVector), "text"});
   batch.items[0]->normalise = true;
   batch.items[2]->normalise = true;
   f.Execute(std::move(batch));
@@ -257,7 +258,7 @@ TEST_CASE("Items cancelled or expired while the batch waited for the lane are dr
   Fixture f;
   auto cancel = std::make_shared<CancelToken>();
   cancel->Cancel();
-  Batch batch = MakeTextBatch(f.sink, {"cancelled", "lives", "expired"});
+  Batch batch = MakeTextBatch(f.program, f.sink, {"cancelled", "lives", "expired"});
   batch.items[0]->cancel = cancel;
   batch.items[2]->deadline = f.clock.Now();
   f.Execute(std::move(batch));
@@ -273,7 +274,7 @@ TEST_CASE("Items cancelled or expired while the batch waited for the lane are dr
 
 TEST_CASE("A batch of which nothing is left is reported and never reaches the device") {
   Fixture f;
-  Batch batch = MakeTextBatch(f.sink, {"expired"});
+  Batch batch = MakeTextBatch(f.program, f.sink, {"expired"});
   batch.items[0]->deadline = f.clock.Now();
   f.Execute(std::move(batch));
   f.listener.WaitFor(1);
@@ -286,7 +287,7 @@ TEST_CASE("A batch of which nothing is left is reported and never reaches the de
 
 TEST_CASE("Dropping the lanes runs everything that was handed over") {
   Fixture f(FakeDevice::Steps::kByHand, 4);
-  for (uint32_t i = 0; i < 4; ++i) f.Execute(MakeTextBatch(f.sink, {"text " + std::to_string(i)}, i, i + 1));
+  for (uint32_t i = 0; i < 4; ++i) f.Execute(MakeTextBatch(f.program, f.sink, {"text " + std::to_string(i)}, i, i + 1));
 
   f.lanes.reset();
 
@@ -296,7 +297,7 @@ TEST_CASE("Dropping the lanes runs everything that was handed over") {
 
 TEST_CASE("Busy time runs from the start event to the end event, the running batch included") {
   Fixture f;
-  f.Execute(MakeTextBatch(f.sink, {"text"}));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"text"}));
   f.device.WaitUntilEnqueued(kBatchOperations.size());
 
   f.clock.Advance(milliseconds(3));
@@ -326,11 +327,11 @@ TEST_CASE("Busy time runs from the start event to the end event, the running bat
 
 TEST_CASE("The gap between two executions is cut by what the lane was waiting for") {
   Fixture f;
-  f.Execute(MakeTextBatch(f.sink, {"first"}, 0, 1));
+  f.Execute(MakeTextBatch(f.program, f.sink, {"first"}, 0, 1));
   f.RunWhole(0);
   const LaneSnapshot before = f.Look();
 
-  Batch batch = MakeTextBatch(f.sink, {"later", "earlier"}, 1, 2);
+  Batch batch = MakeTextBatch(f.program, f.sink, {"later", "earlier"}, 1, 2);
   f.clock.Advance(milliseconds(1));
   batch.items[1]->times.admitted = f.clock.Now();
   f.clock.Advance(milliseconds(2));
@@ -353,7 +354,7 @@ TEST_CASE("A running gap shows at every look while there is no work, and all tim
     f.clock.Advance(milliseconds(100));
     CHECK(f.Look().idle == Idle{milliseconds(100 * look)});
   }
-  Batch batch = MakeTextBatch(f.sink, {"text"});
+  Batch batch = MakeTextBatch(f.program, f.sink, {"text"});
   f.clock.Advance(milliseconds(5));
   batch.items[0]->times.admitted = f.clock.Now();
   f.clock.Advance(milliseconds(7));
@@ -384,7 +385,7 @@ TEST_CASE("A gap in which work is on its way shows once two looks agree on the c
   CHECK(f.Look(IdleCause::kPreparing).idle == Idle{milliseconds(0), milliseconds(20)});
   f.clock.Advance(milliseconds(10));
   CHECK(f.Look(IdleCause::kScheduling).idle == Idle{milliseconds(0), milliseconds(20)});
-  Batch batch = MakeTextBatch(f.sink, {"text"});
+  Batch batch = MakeTextBatch(f.program, f.sink, {"text"});
   batch.items[0]->times.admitted = batch.items[0]->times.queued = f.clock.Now();
   f.Execute(std::move(batch));
   f.RunWhole(0);
@@ -394,12 +395,13 @@ TEST_CASE("A gap in which work is on its way shows once two looks agree on the c
 TEST_CASE("Batches of several lanes all come back, each item answered once") {
   FakeModelOptions options;
   ServedModel model = MakeFakeModel(options, std::make_shared<FakeControl>());
+  const BatchProgram& program = *model.replicas[0][0].program;
   SteadyClock clock;
   FakeDevice device(&clock, FakeDevice::Steps::kOwnThread);
   Observer observer;
   RecordingListener listener;
   auto sink = std::make_shared<RecordingSink>();
-  auto lanes = LaneSet::Create(&device, {model.programs[0].get()}, 3, 2, &clock, &observer);
+  auto lanes = MakeLanes(&device, program, 3, 2, &clock, &observer);
   REQUIRE(lanes.ok());
   (*lanes)->SetListener(&listener);
 
@@ -408,7 +410,7 @@ TEST_CASE("Batches of several lanes all come back, each item answered once") {
     const size_t lane = batch % 3;
     if ((*lanes)->FreeSlots(lane) == 0) listener.WaitFor(batch - 5);  // six in flight, of which two are this lane's
     while ((*lanes)->FreeSlots(lane) == 0) listener.WaitFor(listener.Outcomes().size() + 1);
-    (*lanes)->Execute(lane, MakeTextBatch(sink, {std::to_string(batch), "x"}, inputs, batch));
+    (*lanes)->Execute(lane, MakeTextBatch(program, sink, {std::to_string(batch), "x"}, inputs, batch));
     inputs += 2;
   }
   listener.WaitFor(300);

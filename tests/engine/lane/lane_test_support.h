@@ -11,6 +11,7 @@
 
 #include "engine/api/observer.h"
 #include "engine/base/clock.h"
+#include "engine/lane/lane_set.h"
 #include "engine/schedule/batch_executor.h"
 #include "tests/support/fake_model.h"
 
@@ -93,11 +94,21 @@ class RecordingObserver final : public Observer {
   size_t bad_vectors = 0;
 };
 
+// Lanes of one device, with room for this program.
+inline absl::StatusOr<std::unique_ptr<LaneSet>> MakeLanes(Device* device, const BatchProgram& program,
+                                                          size_t lane_count, size_t slots, const Clock* clock,
+                                                          Observer* observer) {
+  LaneGroup group{.device = device, .lane_count = lane_count, .slots = slots, .slot_size = {}};
+  group.slot_size.CoverProgram(program);
+  return LaneSet::Create({group}, clock, observer);
+}
+
 // Items numbered from `first_input`.
-inline Batch MakeTextBatch(const std::shared_ptr<ItemSink>& sink, const std::vector<std::string>& texts,
-                           uint32_t first_input = 0, uint64_t sequence = 1) {
+inline Batch MakeTextBatch(const BatchProgram& program, const std::shared_ptr<ItemSink>& sink,
+                           const std::vector<std::string>& texts, uint32_t first_input = 0, uint64_t sequence = 1) {
   Batch batch;
   batch.sequence = sequence;
+  batch.program = &program;
   for (const std::string& text : texts) {
     auto item = std::make_unique<WorkItem>(sink);
     item->input_index = first_input++;

@@ -202,7 +202,11 @@ TEST_CASE("What the options name and is not there is an error with the model's n
   options.lanes.device = "cuda:999";
   const auto engine = CreateLibtorchEngine(options, &clock, &observer);
   CHECK(engine.status().code() == absl::StatusCode::kUnavailable);
-  CHECK_THAT(std::string(engine.status().message()), ContainsSubstring("cuda:999"));
+  CHECK_THAT(std::string(engine.status().message()), ContainsSubstring("lanes.device is cuda:999"));
+
+  options = DefaultModels(cache.path());
+  options.models[0].image.placement = {"cpu", "cuda:999"};
+  CHECK_THAT(error_of(options), ContainsSubstring("models[0].image.placement is cuda:999"));
 }
 
 TEST_CASE("Another tokeniser or configuration over the same weights does not meet the cached label vectors") {

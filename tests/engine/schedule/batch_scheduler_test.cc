@@ -32,8 +32,7 @@ TEST_CASE("an idle lane gets work at once, even a single item") {
 }
 
 TEST_CASE("work goes to the emptiest lane, and to lanes that carry its encoder only") {
-  SchedulerHouse house({}, 3, {{Modality::kText, 512, 1}, {Modality::kText, 512, 1}});
-  house.puppet.serves = [](size_t lane, EncoderIndex encoder) { return lane == 2 || encoder == 0; };
+  SchedulerHouse house({}, {0, 0, 1}, {{Modality::kText, 512, 1, {0, 1}}, {Modality::kText, 512, 1, {1}}});
   for (int i = 0; i < 3; ++i) house.Push({.encoder = 0});
   house.Turn();
   for (size_t lane = 0; lane < 3; ++lane) CHECK(house.puppet.held(lane).size() == 1);
@@ -402,7 +401,8 @@ TEST_CASE("a sink that throws does not end the scheduler's thread") {
   Observer observer;
   ModalityQueue<WorkItemPtr> text(8);
   PuppetExecutor puppet;
-  BatchScheduler scheduler({}, {{Modality::kText, 512, 64}}, {&text, nullptr, nullptr}, &puppet, &clock, &observer);
+  BatchScheduler scheduler({}, SpecsOf({{Modality::kText, 512, 64}}), {&text, nullptr, nullptr}, &puppet, &clock,
+                           &observer);
   scheduler.Start();
   auto promising = std::make_shared<PromisingSink>();
   for (const std::shared_ptr<ItemSink>& sink :

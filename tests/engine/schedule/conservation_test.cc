@@ -29,8 +29,8 @@ ItemSpec RandomItem(std::mt19937_64& random, std::shared_ptr<CancelToken> cancel
   return spec;
 }
 
-const std::vector<EncoderSpec> kEncoders = {
-    {Modality::kText, 512, 16}, {Modality::kText, 256, 8}, {Modality::kImage, 4, 4}};
+const std::vector<HouseEncoder> kEncoders = {
+    {Modality::kText, 512, 16, {0, 1}}, {Modality::kText, 256, 8, {0, 1}}, {Modality::kImage, 4, 4, {0}}};
 
 TEST_CASE("each item is answered exactly once under random cancels, deadlines, cost changes and failures") {
   for (const uint64_t seed : {1, 2, 3, 4}) {
@@ -40,8 +40,8 @@ TEST_CASE("each item is answered exactly once under random cancels, deadlines, c
     options.drop_late = seed % 2 == 0;
     options.bulk_every = 3 + random() % 8;
     if (seed == 3) options.modalities[0].max_wait = milliseconds(3);
-    SchedulerHouse house(options, 3, kEncoders);
-    house.puppet.serves = [](size_t lane, EncoderIndex encoder) { return lane != 1 || encoder != 2; };
+    // The image encoder is on one device only.
+    SchedulerHouse house(options, {0, 1, 0}, kEncoders);
     std::vector<Submitted> submitted;
     uint64_t last_sequence = 0;
     const auto finish = [&](size_t lane) {
@@ -52,11 +52,11 @@ TEST_CASE("each item is answered exactly once under random cancels, deadlines, c
       uint64_t units = 0;
       for (const WorkItemPtr& item : running.items) {
         REQUIRE(item->encoder == running.encoder);
-        REQUIRE(house.puppet.serves(lane, item->encoder));
+        REQUIRE((lane != 1 || item->encoder != 2));
         units += item->units;
       }
       REQUIRE(units == running.useful_units);
-      const EncoderSpec& spec = kEncoders[running.encoder];
+      const HouseEncoder& spec = kEncoders[running.encoder];
       REQUIRE(running.items.size() <= spec.max_items);
       if (running.items.size() > 1) REQUIRE(units <= spec.max_units);
       last_sequence = std::max(last_sequence, running.sequence);
@@ -111,7 +111,7 @@ TEST_CASE("each item is answered exactly once under random cancels, deadlines, c
   }
 }
 
-// Two lanes with a thread each that "run" batches in no time; some fail.
+// Two lanes, each with a thread and on a device of its own, that "run" batches in no time; some fail.
 class ThreadedExecutor final : public BatchExecutor {
  public:
   ThreadedExecutor() {
@@ -127,7 +127,7 @@ class ThreadedExecutor final : public BatchExecutor {
   }
   void SetListener(BatchListener* listener) override { listener_ = listener; }
   size_t LaneCount() const override { return lanes_.size(); }
-  bool Serves(size_t, EncoderIndex) const override { return true; }
+  size_t DeviceOf(size_t lane) const override { return lane; }
   size_t FreeSlots(size_t lane) const override { return 2 - InFlight(lane); }
   size_t InFlight(size_t lane) const override {
     std::lock_guard lock(mutex_);
@@ -198,8 +198,8 @@ TEST_CASE("with real threads each item is answered exactly once, also when the s
     std::unique_ptr<BatchScheduler> scheduler;
     ThreadedExecutor executor;
     scheduler = std::make_unique<BatchScheduler>(
-        ScheduleOptions{}, kEncoders, std::array<ModalityQueue<WorkItemPtr>*, kModalityCount>{&text, &image, nullptr},
-        &executor, &clock, &drops);
+        ScheduleOptions{}, SpecsOf(kEncoders),
+        std::array<ModalityQueue<WorkItemPtr>*, kModalityCount>{&text, &image, nullptr}, &executor, &clock, &drops);
     scheduler->Start();
     std::atomic<size_t> refused{0};
     std::vector<std::thread> producers;

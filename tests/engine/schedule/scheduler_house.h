@@ -71,11 +71,33 @@ inline std::pair<WorkItemPtr, std::shared_ptr<Answer>> MakeItem(const ItemSpec& 
   return {std::move(item), std::move(answer)};
 }
 
+// An encoder with the same limits on all its devices.
+struct HouseEncoder {
+  Modality modality = Modality::kText;
+  uint64_t max_units = 0;
+  size_t max_items = 0;
+  std::vector<size_t> devices = {0};
+};
+
+inline std::vector<EncoderSpec> SpecsOf(const std::vector<HouseEncoder>& encoders) {
+  std::vector<EncoderSpec> specs;
+  for (const HouseEncoder& encoder : encoders) {
+    EncoderSpec& spec = specs.emplace_back(EncoderSpec{encoder.modality, {}});
+    for (const size_t device : encoder.devices) {
+      spec.replicas.push_back({device, nullptr, encoder.max_units, encoder.max_items});
+    }
+  }
+  return specs;
+}
+
 class SchedulerHouse {
  public:
   explicit SchedulerHouse(ScheduleOptions options = {}, size_t lanes = 1,
-                          std::vector<EncoderSpec> encoders = {{Modality::kText, 512, 64}})
-      : puppet(lanes), scheduler(options, std::move(encoders), {&text, &image, nullptr}, &puppet, &clock, &drops) {}
+                          const std::vector<HouseEncoder>& encoders = {{Modality::kText, 512, 64}})
+      : SchedulerHouse(std::move(options), std::vector<size_t>(lanes, 0), encoders) {}
+  SchedulerHouse(ScheduleOptions options, std::vector<size_t> device_of_lane, const std::vector<HouseEncoder>& encoders)
+      : puppet(std::move(device_of_lane)),
+        scheduler(options, SpecsOf(encoders), {&text, &image, nullptr}, &puppet, &clock, &drops) {}
 
   std::shared_ptr<Answer> Push(const ItemSpec& spec) {
     auto [item, answer] = MakeItem(spec, clock.Now(), &clock);
