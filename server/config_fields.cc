@@ -241,6 +241,9 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   table.Integer("image.top_classes", &model->image.top_classes, 1, 100000);
   table.Choice("fusion.kind", &model->fusion.kind, {"weighted_mean", "hadamard", ""});
   table.Number("fusion.text_weight", &model->fusion.text_weight, 0, 1);
+  table.Path("self_check.file", &model->self_check.file);
+  table.Number("self_check.min_cosine", &model->self_check.min_cosine, 0, 1);
+  table.Flag("self_check.allow_mismatch", &model->self_check.allow_mismatch);
   return table.Take();
 }
 

@@ -106,6 +106,8 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
   check.Require(absl::StrContains(model.image.label_template, "{name}"), key + ".image.label_template",
                 "a text with {name} in it", Quoted(model.image.label_template));
   check.Positive(key + ".image.top_classes", model.image.top_classes);
+  check.Require(model.self_check.min_cosine >= 0 && model.self_check.min_cosine <= 1, key + ".self_check.min_cosine",
+                "0..1", model.self_check.min_cosine);
   const std::string& kind = model.fusion.kind;
   check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard", key + ".fusion.kind",
                 "weighted_mean, hadamard or empty", Quoted(kind));

@@ -106,6 +106,12 @@ struct EmbedResponse {
 // Runs exactly once on a completion thread when Submit returned OK; never otherwise.
 using Completion = absl::AnyInvocable<void(EmbedResponse) &&>;
 
+// How a loaded model compared with the reference vectors its configuration names.
+struct SelfCheckResult {
+  double lowest_cosine = 1;  // over all entries; -1: one was not finite or zero
+  bool passed = true;
+};
+
 struct ModelInfo {
   std::string name;
   std::string revision;  // content hash of the weights, short
@@ -124,6 +130,7 @@ struct ModelInfo {
   std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;
+  std::optional<SelfCheckResult> self_check;  // unset: the configuration names no reference vectors
 };
 
 }  // namespace tributary
