@@ -19,6 +19,9 @@ std::string_view HelpText() {
   --check-config            checks and prints the configuration, loads nothing; exit code 0: it is good
   --check-health ADDRESS:PORT
                             asks a server there for its health, in plain text; exit code 0: it is serving
+  --check-model FOLDER      loads the model in a folder, says what it is and what of it is used, and runs it on a few
+                            inputs; exit code 0: it can be served
+  --families                prints the model families the program knows, as a Markdown table
   --version                 prints the versions of the program and its main libraries
   --help                    prints this
 )";
@@ -38,6 +41,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
     const bool has_value = equals != std::string::npos;
     CommandLine::Action action = CommandLine::Action::kServe;
     if (name == "check-config") action = CommandLine::Action::kCheckConfig;
+    if (name == "families") action = CommandLine::Action::kFamilies;
     if (name == "version") action = CommandLine::Action::kVersion;
     if (name == "help") action = CommandLine::Action::kHelp;
     if (action != CommandLine::Action::kServe) {
@@ -47,7 +51,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
     }
 
     if (name != "config" && name != "set" && name != "listen" && name != "metrics-listen" && name != "port-file" &&
-        name != "check-health") {
+        name != "check-health" && name != "check-model") {
       return absl::InvalidArgumentError(absl::StrCat("unknown flag '", argument, "' (--help lists the flags)"));
     }
     if (!has_value && i + 1 == arguments.size()) {
@@ -59,6 +63,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
     if (name == "check-health") {
       out.action = CommandLine::Action::kCheckHealth;
       out.health_address = value;
+    }
+    if (name == "check-model") {
+      out.action = CommandLine::Action::kCheckModel;
+      out.model_folder = value;
     }
     if (name == "set") out.overrides.push_back(value);
     if (name == "listen") out.overrides.push_back("server.listen=" + value);

@@ -262,6 +262,9 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   table.Choice("fusion.kind", &model->fusion.kind, {"weighted_mean", "hadamard", ""});
   table.Number("fusion.text_weight", &model->fusion.text_weight, 0, 1);
   table.TextList("fusion.placement", &model->fusion.placement);
+  table.Path("self_check.file", &model->self_check.file);
+  table.Number("self_check.min_cosine", &model->self_check.min_cosine, 0, 1);
+  table.Flag("self_check.allow_mismatch", &model->self_check.allow_mismatch);
   return table.Take();
 }
 

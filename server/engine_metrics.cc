@@ -56,7 +56,8 @@ std::string Modalities(const ModelInfo& model) {
 }
 
 void CollectModels(const std::vector<ModelInfo>& models, MetricSheet& sheet) {
-  for (MetricId id : {MetricId::kModelInfo, MetricId::kModelParameters, MetricId::kModelParameterBytes}) {
+  for (MetricId id : {MetricId::kModelInfo, MetricId::kModelParameters, MetricId::kModelParameterBytes,
+                      MetricId::kModelSelfCheckCosine, MetricId::kModelSelfCheckPassed}) {
     sheet.Declare(id);
   }
   for (const ModelInfo& model : models) {
@@ -66,6 +67,9 @@ void CollectModels(const std::vector<ModelInfo>& models, MetricSheet& sheet) {
               1);
     sheet.Set(MetricId::kModelParameters, {model.name}, static_cast<double>(model.parameter_count));
     sheet.Set(MetricId::kModelParameterBytes, {model.name}, static_cast<double>(model.parameter_bytes));
+    if (!model.self_check) continue;
+    sheet.Set(MetricId::kModelSelfCheckCosine, {model.name}, model.self_check->lowest_cosine);
+    sheet.Set(MetricId::kModelSelfCheckPassed, {model.name}, model.self_check->passed ? 1 : 0);
   }
 }
 

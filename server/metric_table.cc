@@ -49,6 +49,8 @@ const std::vector<MetricRow>& Rows() {
       {Id::kModelInfo, "tributary_model_info", kGauge, {"model", "revision", "default", "modalities", "dimensions", "compute_type", "image_compute_type", "fusion"}, "1 for each model served"},
       {Id::kModelParameters, "tributary_model_parameters", kGauge, {"model"}, "Parameters of the model"},
       {Id::kModelParameterBytes, "tributary_model_parameter_bytes", kGauge, {"model"}, "Memory of the model's parameters"},
+      {Id::kModelSelfCheckCosine, "tributary_model_self_check_cosine", kGauge, {"model"}, "Lowest cosine to the reference vectors the configuration names; absent where it names none"},
+      {Id::kModelSelfCheckPassed, "tributary_model_self_check_passed", kGauge, {"model"}, "1 where the model equals its reference vectors, 0 where it serves all the same; absent where there are none"},
 
       {Id::kBuildInfo, "tributary_build_info", kGauge, {"version", "libtorch"}, "1, with what the program was built from"},
       {Id::kProcessCpu, "process_cpu_seconds_total", kCounter, {}, "User and system CPU time of the process"},

@@ -50,6 +50,8 @@ enum class MetricId : size_t {
   kModelInfo,
   kModelParameters,
   kModelParameterBytes,
+  kModelSelfCheckCosine,
+  kModelSelfCheckPassed,
   // the process (process_metrics)
   kBuildInfo,
   kProcessCpu,

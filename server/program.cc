@@ -37,7 +37,8 @@ int PrintVersion(const BuildInfo& build) {
 
 }  // namespace
 
-int RunProgram(const std::vector<std::string>& arguments, const EngineFactory& make_engine, const BuildInfo& build) {
+int RunProgram(const std::vector<std::string>& arguments, const EngineFactory& make_engine, const ModelTools& models,
+               const BuildInfo& build) {
   const absl::StatusOr<CommandLine> command = ParseCommandLine(arguments);
   if (!command.ok()) return Fail(command.status());
   switch (command->action) {
@@ -51,6 +52,15 @@ int RunProgram(const std::vector<std::string>& arguments, const EngineFactory& m
       std::cout << (health.ok() ? "SERVING" : health.message()) << "\n";
       return health.ok() ? 0 : 1;
     }
+    case CommandLine::Action::kCheckModel: {
+      const absl::StatusOr<std::string> report = models.check(command->model_folder);
+      if (!report.ok()) return Fail(report.status());
+      std::cout << *report;
+      return 0;
+    }
+    case CommandLine::Action::kFamilies:
+      std::cout << models.families();
+      return 0;
     case CommandLine::Action::kCheckConfig:
     case CommandLine::Action::kServe:
       break;

@@ -130,6 +130,8 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
   CheckPlacement(key + ".text.placement", model.text.placement, check);
   CheckPlacement(key + ".image.placement", model.image.placement, check);
   CheckPlacement(key + ".fusion.placement", model.fusion.placement, check);
+  check.Require(model.self_check.min_cosine >= 0 && model.self_check.min_cosine <= 1, key + ".self_check.min_cosine",
+                "0..1", model.self_check.min_cosine);
   const std::string& kind = model.fusion.kind;
   check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard", key + ".fusion.kind",
                 "weighted_mean, hadamard or empty", Quoted(kind));

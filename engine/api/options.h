@@ -95,6 +95,13 @@ struct FusionOptions {
   Placement placement;
 };
 
+// Reference vectors a model is compared with while it loads.
+struct SelfCheckOptions {
+  std::string file;             // JSON: inputs and vectors (engine/libtorch/self_check.h); empty: no check
+  double min_cosine = 0;        // 0: by dtype: fp32 0.9999, bf16 and fp16 0.999, int8 0.99
+  bool allow_mismatch = false;  // true: a model that fails serves all the same, and its gauge says so
+};
+
 struct ModelOptions {
   std::string name;
   // Sizes of shorter vectors the model is trained for, rising, each below the full size; empty: what the folder says.
@@ -102,6 +109,7 @@ struct ModelOptions {
   TextModelOptions text;
   ImageModelOptions image;
   FusionOptions fusion;
+  SelfCheckOptions self_check;
 };
 
 struct EngineOptions {

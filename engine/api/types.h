@@ -113,6 +113,12 @@ struct EmbedResponse {
 // Runs exactly once on a completion thread when Submit returned OK; never otherwise.
 using Completion = absl::AnyInvocable<void(EmbedResponse) &&>;
 
+// How a loaded model compared with the reference vectors its configuration names.
+struct SelfCheckResult {
+  double lowest_cosine = 1;  // over all entries; -1: one was not finite or zero
+  bool passed = true;
+};
+
 struct ModelInfo {
   std::string name;
   std::string revision;  // content hash of the weights, short
@@ -134,6 +140,7 @@ struct ModelInfo {
   std::vector<uint32_t> matryoshka_dimensions = {};  // shorter vectors it is trained for, rising, each below dimensions
   std::vector<std::string> prompt_names = {};        // sorted
   std::string default_prompt = {};                   // one of prompt_names; empty: none
+  std::optional<SelfCheckResult> self_check = {};    // unset: the configuration names no reference vectors
 };
 
 }  // namespace tributary

@@ -8,12 +8,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/libtorch/encode/image_program.h"
 #include "engine/libtorch/encode/text_program.h"
 #include "engine/libtorch/fuse/fusion_program.h"
+#include "engine/libtorch/host_embed.h"
 #include "engine/libtorch/output_options.h"
+#include "engine/libtorch/self_check.h"
 #include "engine/libtorch/weights/content_hash.h"
 #include "engine/libtorch/weights/hub_folder.h"
 #include "engine/libtorch/weights/mapped_file.h"
@@ -97,46 +98,6 @@ absl::StatusOr<std::string> KeyOf(const TextPart& text, const std::vector<TokenS
   return hash.Hex();
 }
 
-// The model's own answer to texts, in batches its program takes.
-absl::StatusOr<std::vector<std::vector<float>>> EmbedOnHost(const TextPart& text, const ProgramDevice& device,
-                                                            const std::vector<TokenSequence>& sequences) {
-  const BatchProgram& program = *text.loaded.program;
-  std::vector<std::byte> slot(program.MaxInputBytes());
-  std::vector<std::vector<float>> vectors;
-  vectors.reserve(sequences.size());
-  Batch batch;
-  const auto run = [&]() -> absl::Status {
-    auto staged = program.Stage(batch, slot);
-    if (!staged.ok()) return staged.status();
-    auto rows = RunOnHost(program, device, *staged, slot);
-    if (!rows.ok()) return rows.status();
-    const size_t dimension = program.OutputDimension();
-    for (size_t i = 0; i < batch.items.size(); ++i) {
-      const size_t row = staged->row_of_item.empty() ? i : staged->row_of_item[i];
-      const auto first = rows->begin() + static_cast<std::ptrdiff_t>(row * dimension);
-      vectors.emplace_back(first, first + static_cast<std::ptrdiff_t>(dimension));
-    }
-    batch = Batch();
-    return absl::OkStatus();
-  };
-  for (const TokenSequence& sequence : sequences) {
-    const size_t units = sequence.ids.size();
-    if (!batch.items.empty() &&
-        (batch.useful_units + units > program.MaxBatchUnits() || batch.items.size() == program.MaxBatchItems())) {
-      if (auto status = run(); !status.ok()) return status;
-    }
-    auto item = std::make_unique<WorkItem>(nullptr);
-    item->units = units;
-    item->prepared = sequence;
-    batch.useful_units += units;
-    batch.items.push_back(std::move(item));
-  }
-  if (!batch.items.empty()) {
-    if (auto status = run(); !status.ok()) return status;
-  }
-  return vectors;
-}
-
 struct ImagePart {
   std::vector<LoadedImageProgram> loaded;  // one a device
   std::string revision;                    // of the weights and the labels
@@ -152,8 +113,9 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
   auto encoder_key = KeyOf(text, *sequences);
   if (!encoder_key.ok()) return encoder_key.status();
   auto labels = LoadOrComputeLabelVectors(
-      *sentences, *encoder_key, options.cache_folder,
-      [&](const std::vector<std::string>& /*the same*/) { return EmbedOnHost(text, text_device, *sequences); });
+      *sentences, *encoder_key, options.cache_folder, [&](const std::vector<std::string>& /*the same*/) {
+        return EmbedOnHost(*text.loaded.program, text_device, {sequences->begin(), sequences->end()});
+      });
   if (!labels.ok()) return labels.status();
 
   ImageProgramOptions program{
@@ -251,9 +213,9 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
 absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
                                       const ModelPlacement& placement) {
   auto served = LoadParts(options, model, placement);
-  if (!served.ok()) {
-    return absl::Status(served.status().code(), absl::StrCat("model '", model.name, "': ", served.status().message()));
-  }
+  absl::Status status = served.status();
+  if (status.ok()) status = CheckAgainstReference(model.self_check, placement, *served);
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat("model '", model.name, "': ", status.message()));
   return served;
 }
 

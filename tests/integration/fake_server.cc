@@ -45,5 +45,10 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const EngineOptions& options,
 
 int main(int argc, char** argv) {
   return tributary::RunProgram({argv + 1, argv + argc}, tributary::MakeEngine,
+                               {.check = [](const std::string& folder) -> absl::StatusOr<std::string> {
+                                  if (folder == "/nothing") return absl::NotFoundError("/nothing is not a folder");
+                                  return "folder           " + folder + "\n";
+                                },
+                                .families = [] { return std::string("| kind |\n"); }},
                                {.version = "0.0.0-test", .libtorch = ""});
 }

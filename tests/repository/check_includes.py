@@ -29,7 +29,8 @@ ARROWS = {
     "engine/pipeline/": API + STAGES,
     "engine/libtorch/": API + WORK_ITEM + BATCH + BUCKETS + ["engine/lane/", "engine/prepare/", "engine/pipeline/"],
     "server/": API + PROTO,
-    "server/main.cc": API + PROTO + ["server/", "engine/libtorch/engine_factory.h"],
+    "server/main.cc": API + PROTO + ["server/"] + [f"engine/libtorch/{door}.h" for door in
+                                               ("check_model", "engine_factory", "families_table")],
     "benchmarks/client/": PROTO,
     "benchmarks/micro/": ["engine/", "server/", "tests/support/"] + PROTO,
     "tests/": ["engine/", "server/", "benchmarks/"] + PROTO,

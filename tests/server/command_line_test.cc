@@ -24,18 +24,23 @@ TEST_CASE("the actions are known in both spellings") {
   const auto health = ParseCommandLine({"--check-health", "127.0.0.1:1"});
   CHECK(health->action == CommandLine::Action::kCheckHealth);
   CHECK(health->health_address == "127.0.0.1:1");
+  const auto model = ParseCommandLine({"--check-model=models/a"});
+  CHECK(model->action == CommandLine::Action::kCheckModel);
+  CHECK(model->model_folder == "models/a");
+  CHECK(ParseCommandLine({"--families"})->action == CommandLine::Action::kFamilies);
 }
 
 TEST_CASE("what is no flag is an error that names it") {
   CHECK(ParseCommandLine({"--confg=x"}).status().message() == "unknown flag '--confg=x' (--help lists the flags)");
   CHECK(ParseCommandLine({"x"}).status().message() == "unexpected argument 'x' (--help lists the flags)");
   CHECK(ParseCommandLine({"--config"}).status().message() == "--config needs a value");
+  CHECK(ParseCommandLine({"--check-model"}).status().message() == "--check-model needs a value");
   CHECK(ParseCommandLine({"--version=1"}).status().message() == "--version takes no value");
 }
 
 TEST_CASE("every flag is in the help") {
   for (const char* flag : {"--config", "--set", "--listen", "--metrics-listen", "--port-file", "--check-config",
-                           "--check-health", "--version", "--help"}) {
+                           "--check-health", "--check-model", "--families", "--version", "--help"}) {
     CHECK(HelpText().find(flag) != std::string_view::npos);
   }
 }

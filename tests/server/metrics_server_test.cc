@@ -141,6 +141,9 @@ TEST_CASE("each model is described by an info series and its size") {
   REQUIRE(scrape.count("tributary_model_info{") == 2);
   REQUIRE(scrape["tributary_model_parameters{model=\"second\"}"] == 10);
   REQUIRE(scrape["tributary_model_parameter_bytes{model=\"second\"}"] == 40);
+  REQUIRE(scrape["tributary_model_self_check_cosine{model=\"second\"}"] == Approx(0.98));
+  REQUIRE(scrape["tributary_model_self_check_passed{model=\"second\"}"] == 0);
+  REQUIRE(scrape.count("tributary_model_self_check_passed{") == 1);
 }
 
 TEST_CASE("the process's own metrics and the build are plausible") {

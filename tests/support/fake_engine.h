@@ -116,6 +116,7 @@ class FakeEngine final : public Engine {
     ModelInfo second = info;
     second.name = "second";
     second.is_default = false;
+    second.self_check = SelfCheckResult{.lowest_cosine = 0.98, .passed = false};
     return {info, second};
   }
   EngineSnapshot Snapshot() const override {

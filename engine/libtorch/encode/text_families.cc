@@ -9,18 +9,22 @@
 namespace tributary {
 namespace {
 
+// tests/golden/generate_families.py: hidden states and vectors of small random models.
+constexpr std::string_view kTransformers = "transformers 5.24";
+
 constexpr TextFamily kFamilies[] = {
-    {"bert", "BERT", "all-MiniLM, bge, e5, gte (2023), mxbai-embed", true, LoadBert},
-    {"distilbert", "DistilBERT", "multi-qa-distilbert, msmarco-distilbert", true, LoadDistilBert},
-    {"gemma3_text", "Gemma 3", "embeddinggemma", false, LoadGemma3},
-    {"gte", "GTE (2024)", "gte-multilingual-base, as transformers has it", true, LoadGte},
-    {"modernbert", "ModernBERT", "gte-modernbert, nomic-embed modernbert", true, LoadModernBert},
-    {"mpnet", "MPNet", "all-mpnet-base, multi-qa-mpnet", true, LoadMpNet},
-    {"new", "GTE (2024)", "gte-base-en-v1.5, gte-multilingual-base", true, LoadGte},
-    {"nomic_bert", "NomicBERT", "nomic-embed-text-v1, v1.5", true, LoadNomicBert},
-    {"qwen3", "Qwen3", "Qwen3-Embedding", true, LoadQwen3},
-    {"roberta", "RoBERTa", "all-distilroberta, all-roberta-large", true, LoadRoberta},
-    {"xlm-roberta", "XLM-RoBERTa", "bge-m3, multilingual-e5", true, LoadRoberta},
+    {"bert", "BERT", "all-MiniLM, bge, e5, gte (2023), mxbai-embed",
+     "transformers 5.24; sentence-transformers with the weights of all-MiniLM-L6-v2", true, LoadBert},
+    {"distilbert", "DistilBERT", "multi-qa-distilbert, msmarco-distilbert", kTransformers, true, LoadDistilBert},
+    {"gemma3_text", "Gemma 3", "embeddinggemma", kTransformers, false, LoadGemma3},
+    {"gte", "GTE (2024)", "gte-multilingual-base, as transformers has it", kTransformers, true, LoadGte},
+    {"modernbert", "ModernBERT", "gte-modernbert, nomic-embed modernbert", kTransformers, true, LoadModernBert},
+    {"mpnet", "MPNet", "all-mpnet-base, multi-qa-mpnet", kTransformers, true, LoadMpNet},
+    {"new", "GTE (2024)", "gte-base-en-v1.5, gte-multilingual-base", kTransformers, true, LoadGte},
+    {"nomic_bert", "NomicBERT", "nomic-embed-text-v1, v1.5", kTransformers, true, LoadNomicBert},
+    {"qwen3", "Qwen3", "Qwen3-Embedding", kTransformers, true, LoadQwen3},
+    {"roberta", "RoBERTa", "all-distilroberta, all-roberta-large", kTransformers, true, LoadRoberta},
+    {"xlm-roberta", "XLM-RoBERTa", "bge-m3, multilingual-e5", kTransformers, true, LoadRoberta},
 };
 
 }  // namespace
