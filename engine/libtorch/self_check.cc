@@ -160,11 +160,10 @@ absl::Status CheckAgainstReference(const SelfCheckOptions& options, const ModelP
   if (!reference.ok()) return reference.status();
   model.info.self_check = SelfCheckResult{};
   Comparison comparison(options, placement, model);
-  const auto prompt = model.prompts.find(model.info.default_prompt);
+  const auto found = model.prompts.find(model.info.default_prompt);
+  const std::string_view prompt = found == model.prompts.end() ? std::string_view() : found->second;
   const auto prepare_text = [&](const std::string& text) {
-    return model.text_preparer->Prepare(
-        {.text = text, .token_ids = std::nullopt, .prompt = prompt == model.prompts.end() ? "" : prompt->second},
-        Truncation::kEnd);
+    return model.text_preparer->Prepare({.text = text, .token_ids = std::nullopt, .prompt = prompt}, Truncation::kEnd);
   };
   if (auto status = comparison.Run("texts", reference->texts, Modality::kText, model.info.compute_type, prepare_text);
       !status.ok()) {
