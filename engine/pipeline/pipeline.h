@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -41,9 +42,13 @@ struct DeviceParts {
   size_t slots_per_lane = 2;
 };
 
+// Makes a model at run time, on the calling thread, warm and ready. Its errors name the model.
+using ModelLoader = std::function<absl::StatusOr<ServedModel>(const ModelOptions&)>;
+
 struct PipelineParts {
   std::vector<ServedModel> models;   // the first is the default; not empty
   std::vector<DeviceParts> devices;  // not empty
+  ModelLoader loader;                // empty: LoadModel is UNIMPLEMENTED
 };
 
 // `clock` and `observer` must outlive the engine. Options must be Validate()d.

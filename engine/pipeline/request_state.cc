@@ -26,17 +26,18 @@ StageTimes ToStageTimes(const ItemTimes& times, TimePoint now) {
   return stages;
 }
 
-RequestState::RequestState(EmbedRequest request, Completion done, Permit permit, const ModelRoute* route,
-                           RequestHost* host, const Clock* clock, Observer* observer)
+RequestState::RequestState(EmbedRequest request, Completion done, Permit permit,
+                           std::shared_ptr<const ModelRoute> route, RequestHost* host, const Clock* clock,
+                           Observer* observer)
     : request_(std::move(request)),
       done_(std::move(done)),
       permit_(std::move(permit)),
-      route_(route),
+      route_(std::move(route)),
       host_(host),
       clock_(clock),
       observer_(observer),
       admitted_(clock->Now()),
-      normalise_(request_.options.normalise.value_or(route->info.normalised_by_default)),
+      normalise_(request_.options.normalise.value_or(route_->info.normalised_by_default)),
       results_(request_.inputs.size()),
       inputs_left_(request_.inputs.size()) {
   if (request_.kind == RequestKind::kPair) {

@@ -43,8 +43,9 @@ StageTimes ToStageTimes(const ItemTimes& times, TimePoint now);
 //   FusionJoin. NewItem and FailInput from the submitting thread. Complete by the completion thread only.
 class RequestState final : public ItemSink, public std::enable_shared_from_this<RequestState> {
  public:
-  RequestState(EmbedRequest request, Completion done, Permit permit, const ModelRoute* route, RequestHost* host,
-               const Clock* clock, Observer* observer);
+  // `route` keeps the model that it is of.
+  RequestState(EmbedRequest request, Completion done, Permit permit, std::shared_ptr<const ModelRoute> route,
+               RequestHost* host, const Clock* clock, Observer* observer);
 
   const EmbedRequest& request() const { return request_; }
   // An item for one part of one input; its `prepared` is still to come.
@@ -72,7 +73,7 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
   EmbedRequest request_;
   Completion done_;
   Permit permit_;
-  const ModelRoute* const route_;
+  const std::shared_ptr<const ModelRoute> route_;
   RequestHost* const host_;
   const Clock* const clock_;
   Observer* const observer_;

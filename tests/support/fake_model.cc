@@ -119,7 +119,12 @@ class FakeImagePreparer final : public ImagePreparer {
 class FakeProgram : public BatchProgram {
  public:
   FakeProgram(Modality modality, size_t device, const FakeModelOptions& options, std::shared_ptr<FakeControl> control)
-      : modality_(modality), device_(device), options_(options), control_(std::move(control)) {}
+      : modality_(modality), device_(device), options_(options), control_(std::move(control)) {
+    control_->CountProgram(1);
+  }
+  ~FakeProgram() override { control_->CountProgram(-1); }
+  FakeProgram(const FakeProgram&) = delete;
+  FakeProgram& operator=(const FakeProgram&) = delete;
   uint32_t OutputDimension() const override { return options_.info.dimensions; }
   uint64_t MaxBatchUnits() const override { return options_.max_batch_units[static_cast<size_t>(modality_)]; }
   size_t MaxBatchItems() const override { return options_.max_batch_items; }
@@ -340,6 +345,24 @@ absl::Status FakeControl::OnRun(Modality modality, size_t device, size_t items) 
   changed_.notify_all();
   changed_.wait(lock, [this, device] { return !held_ && !held_devices_.contains(device); });
   return failing_devices_.contains(device) ? absl::InternalError("the device was told to fail") : absl::OkStatus();
+}
+
+size_t FakeControl::LivingPrograms() const {
+  std::lock_guard lock(mutex_);
+  return programs_;
+}
+
+void FakeControl::WaitUntilLivingPrograms(size_t programs) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return programs_ == programs; });
+}
+
+void FakeControl::CountProgram(int change) {
+  {
+    std::lock_guard lock(mutex_);
+    programs_ += static_cast<size_t>(change);
+  }
+  changed_.notify_all();
 }
 
 void FakeControl::OnRunDone(size_t device) {

@@ -49,6 +49,12 @@ class FakeControl {
   // Executions inside Run at this moment, held ones included, by device.
   size_t RunningOn(size_t device) const;
 
+  // Programs that exist at this moment; waits until there are so many.
+  size_t LivingPrograms() const;
+  void WaitUntilLivingPrograms(size_t programs);
+
+  // Called by the programs as they are made (1) and destroyed (-1).
+  void CountProgram(int change);
   // Called by the programs, at the start and end of Run.
   absl::Status OnRun(Modality modality, size_t device, size_t items);
   void OnRunDone(size_t device);
@@ -61,6 +67,7 @@ class FakeControl {
     size_t device;
     size_t items;
   };
+  size_t programs_ = 0;
   bool held_ = false;
   std::set<size_t> held_devices_;
   std::set<size_t> failing_devices_;
