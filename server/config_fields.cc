@@ -232,6 +232,7 @@ void AddEngine(EngineOptions* engine, Table* table) {
   table->IntegerList("lanes.cpu_affinity", &engine->lanes.cpu_affinity, 0, 1023);
   table->Integer("completion_threads", &engine->completion_threads, 1, 1024);
   table->Path("cache_folder", &engine->cache_folder);
+  table->Integer("max_models", &engine->max_models, 1, kMaxModels);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ const std::vector<MetricRow>& Rows() {
       {Id::kLaneUsefulUnits, "tributary_lane_useful_units_total", kCounter, {"modality"}, "Tokens, pixels or pairs of the items executed"},
       {Id::kLaneComputedUnits, "tributary_lane_computed_units_total", kCounter, {"modality"}, "Tokens, pixels or pairs the arithmetic ran over; what exceeds the useful ones is padding"},
       {Id::kLaneBadVectors, "tributary_lane_bad_vectors_total", kCounter, {"modality"}, "Vectors refused because a value was not finite or the norm was zero"},
+      {Id::kRetries, "tributary_pipeline_fp32_retries_total", kCounter, {"modality", "outcome"}, "Items run once more in fp32 because their vector was refused; outcome good or bad"},
       {Id::kItems, "tributary_pipeline_items_total", kCounter, {"modality", "code"}, "Items completed, by how they ended"},
       {Id::kItemStage, "tributary_pipeline_stage_seconds", kHistogram, {"modality", "stage"}, "Time of an item in a stage it entered; stage total: admission to completion of successful items"},
 

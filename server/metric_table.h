@@ -22,6 +22,7 @@ enum class MetricId : size_t {
   kLaneUsefulUnits,
   kLaneComputedUnits,
   kLaneBadVectors,
+  kRetries,
   kItems,
   kItemStage,
   // events of the RPC layer (prometheus_observer)

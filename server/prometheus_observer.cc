@@ -93,6 +93,11 @@ void PrometheusObserver::OnBadVector(Modality modality) {
   Add(modalities_[static_cast<size_t>(modality)].bad_vectors, 1);
 }
 
+void PrometheusObserver::OnRetried(Modality modality, bool good) {
+  ModalityCounters& counters = modalities_[static_cast<size_t>(modality)];
+  Add(good ? counters.good_retries : counters.bad_retries, 1);
+}
+
 void PrometheusObserver::OnRpcStarted(RpcMethod method) { Add(methods_[static_cast<size_t>(method)].started, 1); }
 
 void PrometheusObserver::OnRpcFinished(RpcMethod method, absl::StatusCode code, Duration elapsed) {
@@ -139,6 +144,8 @@ void PrometheusObserver::CollectModalities(MetricSheet& sheet) const {
     sheet.Set(MetricId::kLaneUsefulUnits, {modality}, Value(counters.useful_units));
     sheet.Set(MetricId::kLaneComputedUnits, {modality}, Value(counters.computed_units));
     sheet.Set(MetricId::kLaneBadVectors, {modality}, Value(counters.bad_vectors));
+    sheet.Set(MetricId::kRetries, {modality, "good"}, Value(counters.good_retries));
+    sheet.Set(MetricId::kRetries, {modality, "bad"}, Value(counters.bad_retries));
     for (size_t s = 0; s < kStageCount; ++s) {
       sheet.Set(MetricId::kItemStage, {modality, std::string(kStageNames[s])}, counters.stages[s]);
     }

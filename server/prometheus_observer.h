@@ -26,6 +26,7 @@ class PrometheusObserver final : public Observer, public RpcObserver, public pro
   void OnBatch(const BatchEvent& event) override;
   void OnItem(const ItemEvent& event) override;
   void OnBadVector(Modality modality) override;
+  void OnRetried(Modality modality, bool good) override;
 
   void OnRpcStarted(RpcMethod method) override;
   void OnRpcFinished(RpcMethod method, absl::StatusCode code, Duration elapsed) override;
@@ -61,6 +62,8 @@ class PrometheusObserver final : public Observer, public RpcObserver, public pro
     Counter useful_units{0};
     Counter computed_units{0};
     Counter bad_vectors{0};
+    Counter good_retries{0};
+    Counter bad_retries{0};
     AtomicHistogram batch_items;
     AtomicHistogram batch_units;
     std::array<AtomicHistogram, kStageCount> stages;

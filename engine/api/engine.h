@@ -16,7 +16,8 @@ namespace tributary {
 // Who calls it: server/embed_service, benchmarks/micro. What it feeds: engine/admission and the stages behind it.
 // Invariants: Submit OK => the completion runs exactly once, on a completion thread, also on cancel, deadline, device
 //   fault and destruction; Submit not OK => it never runs.
-// Thread-safety: all methods from any thread; the destructor once, after the last Submit returned.
+// Thread-safety: all methods from any thread; the destructor once, after the last Submit returned and after the last
+//   other call began.
 // Ownership: the request (and request.owner) lives until its completion has returned.
 class Engine {
  public:
@@ -35,19 +36,17 @@ class Engine {
   // Loads and warms a model on the calling thread (seconds to minutes), beside those that serve, then switches: from
   // then on requests of its name run on it, those in flight end on the model that had the name before, and no request
   // fails for it. The default model stays the default when it is replaced. One load or unload at a time; others wait.
-  // Errors: those of loading, with the model's name in front (what served before serves on); UNAVAILABLE draining;
+  // The destructor waits for a load that runs.
+  // Errors: those of loading, with the model's name in front (what served before serves on); INVALID_ARGUMENT options
+  //   that Validate refuses; RESOURCE_EXHAUSTED max_models, or no memory for its staging; UNAVAILABLE draining;
   //   UNIMPLEMENTED the engine was built without a loader.
-  virtual absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& /*options*/) {
-    return absl::UnimplementedError("this engine loads no models while it runs");
-  }
+  virtual absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) = 0;
 
   // No new requests for the model (NOT_FOUND); those in flight end on it; then its memory is given back. Waits for that
-  // at most `timeout`. Errors: NOT_FOUND no such model; FAILED_PRECONDITION it is the default; DEADLINE_EXCEEDED
-  // requests are still in
-  //   flight: the rest goes on by itself.
-  virtual absl::Status UnloadModel(const std::string& /*name*/, Duration /*timeout*/) {
-    return absl::UnimplementedError("this engine unloads no models while it runs");
-  }
+  // at most `timeout`; other loads and unloads do not wait for it.
+  // Errors: NOT_FOUND no such model; FAILED_PRECONDITION it is the default; DEADLINE_EXCEEDED requests are still in
+  //   flight: the rest goes on by itself; UNAVAILABLE the engine goes down.
+  virtual absl::Status UnloadModel(const std::string& name, Duration timeout) = 0;
 
   // A consistent-enough picture for gauges and health; cheap (no lock is held while work runs).
   virtual EngineSnapshot Snapshot() const = 0;

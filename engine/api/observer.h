@@ -55,6 +55,8 @@ class Observer {
   virtual void OnItem(const ItemEvent& /*event*/) {}
   // A non-finite or zero-norm vector was refused.
   virtual void OnBadVector(Modality /*modality*/) {}
+  // An item whose vector was refused has run again in fp32. `good`: with a vector that is given out.
+  virtual void OnRetried(Modality /*modality*/, bool /*good*/) {}
 };
 
 std::string_view RejectReasonName(RejectReason reason);

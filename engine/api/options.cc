@@ -149,6 +149,9 @@ absl::Status Validate(const EngineOptions& options) {
   CheckSchedule(options.schedule, check);
   CheckLanes(options.lanes, check);
   check.Between("completion_threads", options.completion_threads, 1, kMaxThreads);
+  check.Between("max_models", options.max_models, 1, kMaxModels);
+  check.Require(options.models.size() <= options.max_models, "models",
+                absl::StrCat("at most ", options.max_models, " (max_models)"), options.models.size());
   check.Require(!options.models.empty(), "models", "a list of at least one model", "empty");
   std::set<std::string> names;
   for (size_t i = 0; i < options.models.size(); ++i) {
@@ -157,6 +160,12 @@ absl::Status Validate(const EngineOptions& options) {
     check.Require(names.insert(options.models[i].name).second, key + ".name", "unique",
                   Quoted(options.models[i].name) + " again");
   }
+  return check.status();
+}
+
+absl::Status Validate(const ModelOptions& options) {
+  Checker check;
+  CheckModel("model", options, check);
   return check.status();
 }
 

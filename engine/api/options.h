@@ -112,6 +112,9 @@ struct ModelOptions {
   SelfCheckOptions self_check;
 };
 
+// Upper bound of EngineOptions::max_models.
+inline constexpr size_t kMaxModels = 4096;
+
 struct EngineOptions {
   AdmissionOptions admission;
   InputLimits limits;
@@ -121,9 +124,12 @@ struct EngineOptions {
   size_t completion_threads = 1;
   std::string cache_folder;          // derived data (label vectors) by content hash; empty: not cached
   std::vector<ModelOptions> models;  // the first is the default
+  size_t max_models = 64;            // those loaded at run time included
 };
 
 // INVALID_ARGUMENT naming the key and the value ("schedule.text.weight must be > 0, is -1").
 absl::Status Validate(const EngineOptions& options);
+// Of one model, as for loading it at run time: keys begin with "model.".
+absl::Status Validate(const ModelOptions& options);
 
 }  // namespace tributary

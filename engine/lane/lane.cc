@@ -35,11 +35,9 @@ void SlotSize::CoverProgram(const BatchProgram& program) {
 
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(LaneParts parts) {
   std::unique_ptr<Lane> lane(new Lane(std::move(parts)));
-  for (Slot& slot : lane->slots_) {
-    absl::StatusOr<SlotMemory> memory = lane->AllocateSlot(lane->parts_.slot_size);
-    if (!memory.ok()) return memory.status();
-    static_cast<SlotMemory&>(slot) = *std::move(memory);
-  }
+  absl::StatusOr<std::vector<SlotMemory>> memory = lane->AllocateSlots(lane->parts_.slot_size);
+  if (!memory.ok()) return memory.status();
+  lane->spare_memory_ = *std::move(memory);
   if (absl::Status status = lane->EnsureStream(); !status.ok()) return status;
   lane->thread_ = WorkerThread(absl::StrCat("trib-lane-", lane->parts_.index), [raw = lane.get()] { raw->Loop(); });
   return lane;
@@ -62,23 +60,30 @@ Lane::~Lane() {
   stream_.reset();  // has run everything
 }
 
-absl::StatusOr<Lane::SlotMemory> Lane::AllocateSlot(const SlotSize& size) const {
-  SlotMemory memory;
+absl::StatusOr<std::vector<SlotMemory>> Lane::AllocateSlots(const SlotSize& size) const {
+  std::vector<SlotMemory> slots(parts_.slots);
   auto allocate = [](absl::StatusOr<DeviceBuffer> from, DeviceBuffer& to) -> absl::Status {
     if (!from.ok()) return from.status();
     to = *std::move(from);
     return absl::OkStatus();
   };
-  absl::Status status = allocate(parts_.device->AllocatePinned(size.input_bytes), memory.pinned_input);
-  status.Update(allocate(parts_.device->AllocatePinned(size.output_bytes), memory.pinned_output));
-  memory.device_input = memory.pinned_input;
-  memory.device_output = memory.pinned_output;
-  if (!shares_memory_) {
-    status.Update(allocate(parts_.device->AllocateDevice(size.input_bytes), memory.device_input));
-    status.Update(allocate(parts_.device->AllocateDevice(size.output_bytes), memory.device_output));
+  for (SlotMemory& memory : slots) {
+    absl::Status status = allocate(parts_.device->AllocatePinned(size.input_bytes), memory.pinned_input);
+    status.Update(allocate(parts_.device->AllocatePinned(size.output_bytes), memory.pinned_output));
+    memory.device_input = memory.pinned_input;
+    memory.device_output = memory.pinned_output;
+    if (!shares_memory_) {
+      status.Update(allocate(parts_.device->AllocateDevice(size.input_bytes), memory.device_input));
+      status.Update(allocate(parts_.device->AllocateDevice(size.output_bytes), memory.device_output));
+    }
+    if (!status.ok()) return status;
   }
-  if (!status.ok()) return status;
-  return memory;
+  return slots;
+}
+
+void Lane::UseSlots(std::vector<SlotMemory> memory) {
+  MutexLock lock(mailbox_mutex_);
+  new_memory_.swap(memory);  // what was there and never used goes after the lock
 }
 
 absl::Status Lane::EnsureStream() {
@@ -121,19 +126,25 @@ LaneSnapshot Lane::Snapshot(IdleCause waiting_for, TimePoint now) const {
 void Lane::Loop() {
   for (;;) {
     Handed handed;
+    std::vector<SlotMemory> memory;
     {
       MutexLock lock(mailbox_mutex_);
       while (mailbox_.empty() && !closed_) mailbox_wake_.Wait(mailbox_mutex_);
       if (mailbox_.empty()) return;
       handed = std::move(mailbox_.front());
       mailbox_.pop_front();
+      memory.swap(new_memory_);
     }
+    if (!memory.empty()) spare_memory_ = std::move(memory);
     Take(std::move(handed));
   }
 }
 
 void Lane::Take(Handed handed) {
   Slot& slot = slots_[next_slot_];
+  if (SlotMemory& spare = spare_memory_[next_slot_]; spare.pinned_input.data) {
+    static_cast<SlotMemory&>(slot) = std::exchange(spare, {});
+  }
   slot.batch = std::move(handed.batch);
   slot.staged = {};
   slot.handed_at = handed.at;
@@ -295,6 +306,7 @@ void Lane::CompleteItem(const Slot& slot, size_t index, const absl::Status& batc
   absl::Status good = CheckAndNormalise(vector, item.normalise);
   if (good.ok()) return item.Complete(std::move(vector));
   parts_.observer->OnBadVector(item.modality);
+  item.bad_vector = true;
   item.Fail(std::move(good));
 }
 

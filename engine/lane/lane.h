@@ -27,8 +27,17 @@ namespace tributary {
 struct SlotSize {
   size_t input_bytes = 0;
   size_t output_bytes = 0;
+  bool operator==(const SlotSize&) const = default;
   // Makes room for the largest batch of this program as well.
   void CoverProgram(const BatchProgram& program);
+};
+
+// Memory of one staging slot.
+struct SlotMemory {
+  DeviceBuffer pinned_input;
+  DeviceBuffer pinned_output;
+  DeviceBuffer device_input;  // the pinned ones where the device shares host memory
+  DeviceBuffer device_output;
 };
 
 struct LaneParts {
@@ -49,7 +58,7 @@ struct LaneParts {
 //   (the stream is in order); a slot is touched by the host only before its first enqueue and after its done event;
 //   every batch ends in OnBatchDone; a vector that is not finite, or of length zero where it is to be normalised, is
 //   never given out.
-// Thread-safety: Execute and FreeSlots from the scheduler thread; InFlight and Snapshot from any thread.
+// Thread-safety: Execute and FreeSlots from the scheduler thread; the rest from any thread.
 // Ownership: device, the batches' programs, clock, observer and listener outlive it. The destructor runs what was
 // handed over. Errors: a failing Stage, Run or device fails the items of its batch with INTERNAL, and nothing else.
 // Where the stream
@@ -64,18 +73,17 @@ class Lane {
   // Acquire: pairs with the release when a batch leaves, so that its slot may be staged anew.
   size_t InFlight() const { return in_flight_.load(std::memory_order_acquire); }
   void Execute(Batch batch);
+  // Memory for all slots, to be given to UseSlots. Any thread. Errors: those of the device.
+  absl::StatusOr<std::vector<SlotMemory>> AllocateSlots(const SlotSize& size) const;
+  // Any thread. Batches handed over from now on are staged in this memory: the lane's thread exchanges a slot's before
+  // it uses it next, when no batch is in it.
+  void UseSlots(std::vector<SlotMemory> memory);
   // `waiting_for`: what an idle lane waits for by the state of the stages before the lanes, as of `now`. A gap is
   // accounted for up to `now` where that is NoWork, which nothing that comes later can change, or what it was at the
   // look before in this gap; else it stays open until its batch starts, whose own items tell the causes.
   LaneSnapshot Snapshot(IdleCause waiting_for, TimePoint now) const;
 
  private:
-  struct SlotMemory {
-    DeviceBuffer pinned_input;
-    DeviceBuffer pinned_output;
-    DeviceBuffer device_input;  // the pinned ones where the device shares host memory
-    DeviceBuffer device_output;
-  };
   // Staging memory and the batch it carries. Written by the lane thread until the first enqueue, then by the stream's
   // thread until the batch has left.
   struct Slot : SlotMemory {
@@ -94,7 +102,6 @@ class Lane {
   };
 
   explicit Lane(LaneParts parts);
-  absl::StatusOr<SlotMemory> AllocateSlot(const SlotSize& size) const;
   absl::Status EnsureStream();
 
   void Loop();
@@ -124,7 +131,9 @@ class Lane {
   Mutex mailbox_mutex_;
   CondVar mailbox_wake_;
   std::deque<Handed> mailbox_ TRIBUTARY_GUARDED_BY(mailbox_mutex_);
+  std::vector<SlotMemory> new_memory_ TRIBUTARY_GUARDED_BY(mailbox_mutex_);  // as slots_, or empty
   bool closed_ TRIBUTARY_GUARDED_BY(mailbox_mutex_) = false;
+  std::vector<SlotMemory> spare_memory_;  // lane thread only; as slots_, or empty; what was exchanged is empty
 
   mutable Mutex times_mutex_;
   // Mutable: a look accounts for the time up to it, so that what it has shown never shrinks.

@@ -1,9 +1,12 @@
 // The lanes of all devices, as the scheduler's executor.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/lane/lane.h"
 #include "engine/schedule/batch_executor.h"
@@ -35,6 +38,11 @@ class LaneSet final : public BatchExecutor {
   size_t InFlight(size_t lane) const override { return lanes_[lane]->InFlight(); }
   void Execute(size_t lane, Batch batch) override { lanes_[lane]->Execute(std::move(batch)); }
 
+  // Makes room in the lanes of each device (index: as DeviceOf) for batches of this size; what they have room for
+  // already stays. Batches handed over later find it; those in flight are not touched. One call at a time, from any
+  // thread. Errors: those of a device; then nothing has changed.
+  absl::Status Reserve(const std::vector<SlotSize>& by_device);
+
   // See Lane::Snapshot.
   std::vector<LaneSnapshot> Snapshot(IdleCause waiting_for, TimePoint now) const;
 
@@ -42,7 +50,8 @@ class LaneSet final : public BatchExecutor {
   LaneSet() = default;
 
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<size_t> device_of_;  // as lanes_
+  std::vector<size_t> device_of_;     // as lanes_
+  std::vector<SlotSize> slot_sizes_;  // of the lanes of each device
 };
 
 }  // namespace tributary

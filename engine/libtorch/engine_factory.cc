@@ -99,6 +99,10 @@ absl::StatusOr<DevicesByModality> ResolvePlacement(const EngineOptions& options,
   return devices;
 }
 
+std::string NameOf(const ProgramDevice& device) {
+  return device.kind == DeviceKind::kCpu ? "cpu" : absl::StrCat("cuda:", device.index);
+}
+
 // Everything that will have lanes. The CPU is first: lane i of cpu_affinity is then lane i of the engine.
 using DeviceList = std::vector<ProgramDevice>;
 
@@ -120,14 +124,34 @@ absl::StatusOr<ModelPlacement> Place(const EngineOptions& options, const std::st
   for (size_t m = 0; m < kModalityCount; ++m) {
     for (const ProgramDevice& device : (*by_modality)[m]) {
       const auto found = std::find(devices.begin(), devices.end(), device);
+      if (found == devices.end()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            key, ".", std::string(ModalityName(kAllModalities[m])), " is to be on ", NameOf(device),
+            ", which has no lanes: they are made at start, on the devices that models are placed on then"));
+      }
       placement[m].push_back({device, static_cast<size_t>(found - devices.begin())});
     }
   }
   return placement;
 }
 
+// Calls `load` on a thread of its own: how LibTorch's operators run is set per thread, and the caller's is not ours to
+// change.
+template <typename Load>
+auto OnLoadThread(Load load) -> decltype(load()) {
+  decltype(load()) loaded = absl::UnknownError("nothing was loaded");
+  try {
+    WorkerThread("trib-load", [&] {
+      InitTorchThread();
+      loaded = GuardTorch(load);
+    }).Join();
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("no thread to load models: ", error.what()));
+  }
+  return loaded;
+}
+
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options, const DeviceList& devices) {
-  InitTorchThread();
   std::vector<ServedModel> models;
   for (size_t i = 0; i < options.models.size(); ++i) {
     auto placement = Place(options, absl::StrCat("models[", i, "]"), options.models[i], devices);
@@ -147,13 +171,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions
   auto devices = ResolveDevices(options);
   if (!devices.ok()) return devices.status();
 
-  // A thread of its own: how LibTorch's operators run is set per thread, and the caller's is not ours to change.
-  absl::StatusOr<std::vector<ServedModel>> models;
-  try {
-    WorkerThread("trib-load", [&] { models = GuardTorch([&] { return LoadModels(options, *devices); }); }).Join();
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(absl::StrCat("no thread to load the models: ", error.what()));
-  }
+  auto models = OnLoadThread([&] { return LoadModels(options, *devices); });
   if (!models.ok()) return models.status();
 
   PipelineParts parts;
@@ -169,6 +187,13 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions
     made.slots_per_lane = options.lanes.slots;
     if (made.slots_per_lane == 0) made.slots_per_lane = cuda ? 3 : 2;
   }
+  parts.loader = [options, devices = *devices](const ModelOptions& model) {
+    return OnLoadThread([&]() -> absl::StatusOr<ServedModel> {
+      auto placement = Place(options, "model", model, devices);
+      if (!placement.ok()) return placement.status();
+      return LoadModel(options, model, *placement);
+    });
+  };
   return CreatePipeline(options, std::move(parts), clock, observer);
 }
 

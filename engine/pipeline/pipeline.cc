@@ -12,6 +12,9 @@
 #include "engine/base/bounded_queue.h"
 #include "engine/base/worker_thread.h"
 #include "engine/lane/lane_set.h"
+#include "engine/pipeline/change_gate.h"
+#include "engine/pipeline/encoder_specs.h"
+#include "engine/pipeline/model_table.h"
 #include "engine/pipeline/request_state.h"
 #include "engine/prepare/prepare_pool.h"
 #include "engine/queue/drop_item.h"
@@ -28,23 +31,6 @@ constexpr size_t kCompletionClasses = 2;
 
 size_t Index(Modality modality) { return static_cast<size_t>(modality); }
 
-// What a served model's items need on their way.
-struct Served {
-  ModelRoute route;
-  ModelPreparers preparers;
-  bool serves(RequestKind kind) const {
-    switch (kind) {
-      case RequestKind::kText:
-        return route.info.text;
-      case RequestKind::kImage:
-        return route.info.image;
-      case RequestKind::kPair:
-        return route.info.pair;
-    }
-    return false;
-  }
-};
-
 std::string_view KindName(RequestKind kind) {
   switch (kind) {
     case RequestKind::kText:
@@ -56,6 +42,8 @@ std::string_view KindName(RequestKind kind) {
   }
   return "?";
 }
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining and changes no models any more"); }
 
 // Whether this input of a call of `kind` sends an item through the modality's queue.
 bool SendsItem(const EmbedInput& input, RequestKind kind, Modality modality) {
@@ -87,6 +75,7 @@ class Pipeline final : public Engine, public RequestHost {
         parts_(std::move(parts)),
         clock_(clock),
         observer_(observer),
+        models_([this](const Served& model) { return Retire(model); }),
         admission_(options.admission),
         completions_(options.admission.max_items, kCompletionClasses) {}
 
@@ -94,25 +83,30 @@ class Pipeline final : public Engine, public RequestHost {
   absl::Status Start();
 
   absl::Status Submit(EmbedRequest request, Completion done) override;
-  std::vector<ModelInfo> Models() const override;
+  std::vector<ModelInfo> Models() const override { return models_.List(); }
+  absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) override;
+  absl::Status UnloadModel(const std::string& name, Duration timeout) override;
   EngineSnapshot Snapshot() const override;
   void StopAdmitting() override { admission_.StopAdmitting(); }
   bool WaitUntilIdle(Duration timeout) override { return admission_.WaitUntilIdle(timeout); }
 
  private:
-  absl::StatusOr<EncoderSpec> SpecOf(const ServedModel& model, Modality modality) const;
-  absl::StatusOr<const Served*> FindServed(const EmbedRequest& request) const;
+  std::unique_ptr<Served> MakeServed(ServedModel model, const std::vector<EncoderSpec>& specs);
+  absl::StatusOr<ModelInfo> Serve(ServedModel model);
+  bool Retire(const Served& model);
+  absl::StatusOr<std::shared_ptr<const Served>> FindServed(const EmbedRequest& request) const;
   void SendItems(const std::shared_ptr<RequestState>& state, const Served& served);
   void PushPrepared(WorkItemPtr item);
 
-  void StartFusion(WorkItemPtr item) override { PushPrepared(std::move(item)); }
+  void Enqueue(WorkItemPtr item) override { PushPrepared(std::move(item)); }
   void OnAllResults(std::shared_ptr<RequestState> state) override;
 
   const EngineOptions options_;
-  const PipelineParts parts_;
+  PipelineParts parts_;  // its models go to models_
   Clock* const clock_;
   Observer* const observer_;
-  std::vector<Served> served_;  // as parts_.models
+  ChangeGate changes_;
+  ModelTable models_;
 
   Admission admission_;
   std::unique_ptr<PreparePool> prepare_;
@@ -124,51 +118,43 @@ class Pipeline final : public Engine, public RequestHost {
   std::vector<WorkerThread> completion_threads_;
 };
 
-// What the scheduler must know of one modality of the model, which serves it.
-absl::StatusOr<EncoderSpec> Pipeline::SpecOf(const ServedModel& model, Modality modality) const {
-  const BatchOptions& batch = options_.schedule.modalities[Index(modality)];
-  EncoderSpec spec{.modality = modality, .replicas = {}};
-  for (const ProgramReplica& replica : model.replicas[Index(modality)]) {
-    if (replica.device >= parts_.devices.size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model '", model.info.name, "': ", std::string(ModalityName(modality)), " is placed on device ",
-                       replica.device, " of ", parts_.devices.size()));
+// `specs`: the model's, each of which gets an index.
+std::unique_ptr<Served> Pipeline::MakeServed(ServedModel model, const std::vector<EncoderSpec>& specs) {
+  auto served = std::make_unique<Served>();
+  served->parts = std::move(model);
+  served->route.info = served->parts.info;
+  served->preparers = {served->parts.text_preparer.get(), served->parts.image_preparer.get()};
+  for (const EncoderSpec& spec : specs) {
+    const EncoderIndex encoder = served->encoders.emplace_back(models_.TakeEncoderIndex());
+    if (spec.fallback) {
+      served->route.fallbacks[Index(spec.modality)] = encoder;
+    } else {
+      served->route.encoders[Index(spec.modality)] = encoder;
     }
-    const BatchProgram& program = *replica.program;
-    const uint64_t max_units = batch.max_units == 0 ? program.MaxBatchUnits() : batch.max_units;
-    spec.replicas.push_back({replica.device, &program, std::min(max_units, program.MaxBatchUnits()),
-                             std::min(batch.max_items, program.MaxBatchItems())});
   }
-  return spec;
+  const auto has = [&](Modality modality) { return !served->parts.replicas[Index(modality)].empty(); };
+  ModelInfo& info = served->route.info;
+  info.text = has(Modality::kText) && served->preparers.text != nullptr;
+  info.image = has(Modality::kImage) && served->preparers.image != nullptr;
+  info.pair = info.text && info.image && has(Modality::kFusion);
+  served->route.prompts = served->parts.prompts;
+  info.prompt_names.clear();
+  for (const auto& [name, text] : served->route.prompts) info.prompt_names.push_back(name);
+  return served;
 }
 
 absl::Status Pipeline::Start() {
   if (parts_.models.empty()) return absl::InvalidArgumentError("models: at least one model is needed");
   std::vector<SlotSize> slot_sizes(parts_.devices.size());  // as parts_.devices
-  std::vector<EncoderSpec> encoders;
-  for (const ServedModel& model : parts_.models) {
-    Served served;
-    served.route.info = model.info;
-    served.preparers = {model.text_preparer.get(), model.image_preparer.get()};
-    for (const Modality modality : kAllModalities) {
-      if (model.replicas[Index(modality)].empty()) continue;
-      absl::StatusOr<EncoderSpec> spec = SpecOf(model, modality);
-      if (!spec.ok()) return spec.status();
-      served.route.encoders[Index(modality)] = static_cast<EncoderIndex>(encoders.size());
-      for (const ReplicaSpec& replica : spec->replicas) slot_sizes[replica.device].CoverProgram(*replica.program);
-      encoders.push_back(*std::move(spec));
-    }
-    auto has = [&](Modality modality) { return !model.replicas[Index(modality)].empty(); };
-    ModelInfo& info = served.route.info;
-    info.is_default = served_.empty();
-    info.text = has(Modality::kText) && model.text_preparer != nullptr;
-    info.image = has(Modality::kImage) && model.image_preparer != nullptr;
-    info.pair = info.text && info.image && has(Modality::kFusion);
-    served.route.prompts = model.prompts;
-    info.prompt_names.clear();
-    for (const auto& [name, text] : model.prompts) info.prompt_names.push_back(name);
-    served_.push_back(std::move(served));
+  std::vector<EncoderSpec> encoders;                        // index: EncoderIndex
+  for (ServedModel& model : parts_.models) {
+    absl::StatusOr<std::vector<EncoderSpec>> specs = EncoderSpecsOf(model, options_.schedule, parts_.devices.size());
+    if (!specs.ok()) return specs.status();
+    CoverPrograms(*specs, &slot_sizes);
+    models_.Put(MakeServed(std::move(model), *specs));
+    encoders.insert(encoders.end(), specs->begin(), specs->end());  // the table counts indices up
   }
+  parts_.models.clear();
 
   std::vector<LaneGroup> groups;
   for (size_t i = 0; i < parts_.devices.size(); ++i) {
@@ -203,15 +189,19 @@ absl::Status Pipeline::Start() {
   prepare_ = std::make_unique<PreparePool>(options_.admission.max_items, options_.limits, clock_, observer_,
                                            [this](WorkItemPtr item) { PushPrepared(std::move(item)); });
   prepare_->Start(threads);
+  if (parts_.loader) models_.Start();
   return absl::OkStatus();
 }
 
 // Down the flow, so that every stage can still hand on what it holds:
-//  1. nothing new comes in; 2. preparation drops what waits there; 3. the scheduler drops what it and the queues hold;
-//  4. the lanes run what was handed over (a pair's last part may still push a fusion item); 5. the queues are empty
-//  again; 6. the completion threads run every completion. What remains holds no item.
+//  1. nothing new comes in, and a load that runs has ended; 2. preparation drops what waits there; 3. the scheduler
+//  drops what it and the queues hold; 4. the lanes run what was handed over (a pair's last part may still push a fusion
+//  item);
+//  5. the queues are empty again; 6. the completion threads run every completion; 7. nothing holds a model any more.
 Pipeline::~Pipeline() {
   admission_.StopAdmitting();
+  models_.StopWaiting();
+  changes_.Close();
   if (prepare_) prepare_->Stop();
   if (scheduler_) scheduler_->Stop();
   lanes_.reset();
@@ -224,23 +214,22 @@ Pipeline::~Pipeline() {
   }
   completions_.Close();
   completion_threads_.clear();
+  models_.Close();
 }
 
-absl::StatusOr<const Served*> Pipeline::FindServed(const EmbedRequest& request) const {
+absl::StatusOr<std::shared_ptr<const Served>> Pipeline::FindServed(const EmbedRequest& request) const {
   const std::string& name = request.options.model;
-  const auto found = name.empty() ? served_.begin()
-                                  : std::find_if(served_.begin(), served_.end(),
-                                                 [&](const Served& s) { return s.route.info.name == name; });
-  if (found == served_.end()) return absl::NotFoundError(absl::StrCat("no model '", name, "' is served"));
+  std::shared_ptr<const Served> found = models_.Find(name);
+  if (!found) return absl::NotFoundError(absl::StrCat("no model '", name, "' is served"));
   if (!found->serves(request.kind)) {
     return absl::UnimplementedError(
         absl::StrCat("model '", found->route.info.name, "' does not serve ", std::string(KindName(request.kind))));
   }
-  return &*found;
+  return found;
 }
 
 absl::Status Pipeline::Submit(EmbedRequest request, Completion done) {
-  absl::StatusOr<const Served*> served = FindServed(request);
+  absl::StatusOr<std::shared_ptr<const Served>> served = FindServed(request);
   if (!served.ok()) return served.status();
   const size_t inputs = request.inputs.size();
   if (inputs == 0) return absl::InvalidArgumentError("the call has no input");
@@ -275,7 +264,8 @@ absl::Status Pipeline::Submit(EmbedRequest request, Completion done) {
   size_t item_count = 0;
   for (const size_t count : items) item_count += count;
   observer_->OnAdmitted(request.kind, item_count, bytes);
-  SendItems(std::make_shared<RequestState>(std::move(request), std::move(done), *std::move(permit), &(*served)->route,
+  std::shared_ptr<const ModelRoute> route(*served, &(*served)->route);
+  SendItems(std::make_shared<RequestState>(std::move(request), std::move(done), *std::move(permit), std::move(route),
                                            this, clock_, observer_),
             **served);
   return absl::OkStatus();
@@ -330,11 +320,63 @@ void Pipeline::OnAllResults(std::shared_ptr<RequestState> state) {
   completions_.TryPush(std::move(state), of_class);
 }
 
-std::vector<ModelInfo> Pipeline::Models() const {
-  std::vector<ModelInfo> models;
-  models.reserve(served_.size());
-  for (const Served& served : served_) models.push_back(served.route.info);
-  return models;
+absl::StatusOr<ModelInfo> Pipeline::LoadModel(const ModelOptions& options) {
+  if (!parts_.loader) return absl::UnimplementedError("this engine loads no models while it runs");
+  if (absl::Status status = Validate(options); !status.ok()) return status;
+  const ChangeGate::Turn turn(&changes_);
+  if (!turn.ok() || admission_.draining()) return Draining();
+  // Those on their way out hold memory too: as many again, so that one that is never let go cannot pile them up.
+  const bool replaces = models_.Find(options.name) != nullptr;
+  if ((!replaces && models_.ServingCount() >= options_.max_models) ||
+      models_.LivingCount() >= 2 * options_.max_models) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "model '", options.name, "': ", models_.ServingCount(), " models are served and ",
+        models_.LivingCount() - models_.ServingCount(), " are on their way out; max_models is ", options_.max_models));
+  }
+  try {
+    absl::StatusOr<ServedModel> model = parts_.loader(options);
+    if (!model.ok()) return model.status();
+    if (admission_.draining()) return Draining();
+    return Serve(*std::move(model));
+  } catch (const std::exception& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("model '", options.name, "' cannot be loaded: ", error.what()));
+  }
+}
+
+// From the smallest commitment to the last: memory in the lanes, the scheduler, what Submit finds.
+absl::StatusOr<ModelInfo> Pipeline::Serve(ServedModel model) {
+  absl::StatusOr<std::vector<EncoderSpec>> specs = EncoderSpecsOf(model, options_.schedule, parts_.devices.size());
+  if (!specs.ok()) return specs.status();
+  std::vector<SlotSize> slot_sizes(parts_.devices.size());
+  CoverPrograms(*specs, &slot_sizes);
+  if (absl::Status status = lanes_->Reserve(slot_sizes); !status.ok()) {
+    return absl::Status(status.code(), absl::StrCat("model '", model.info.name, "': ", status.message()));
+  }
+  std::unique_ptr<Served> served = MakeServed(std::move(model), *specs);
+  for (size_t i = 0; i < specs->size(); ++i) {
+    scheduler_->AddEncoder(served->encoders[i], std::move((*specs)[i]));  // it stops after the last load only
+  }
+  const std::string name = served->route.info.name;
+  models_.Put(std::move(served));
+  return models_.Find(name)->route.info;
+}
+
+// On the table's thread.
+bool Pipeline::Retire(const Served& model) {
+  return std::all_of(model.encoders.begin(), model.encoders.end(),
+                     [this](EncoderIndex encoder) { return scheduler_->RemoveEncoder(encoder); });
+}
+
+absl::Status Pipeline::UnloadModel(const std::string& name, Duration timeout) {
+  ChangeGate::Turn turn(&changes_);
+  if (!turn.ok()) return Draining();
+  const absl::StatusOr<uint64_t> number = models_.Remove(name);
+  if (!number.ok()) return number.status();
+  turn.LetNext();
+  if (models_.WaitUntilGone(*number, timeout)) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat("model '", name,
+                                                  "' takes no new requests, but some are still in flight; it goes with "
+                                                  "the last one"));
 }
 
 EngineSnapshot Pipeline::Snapshot() const {

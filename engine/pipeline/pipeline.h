@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,6 +37,9 @@ struct ServedModel {
   // Where each modality runs: at most one replica a device, all of one output dimension. Any item goes to any of them.
   // Index: Modality.
   std::array<std::vector<ProgramReplica>, kModalityCount> replicas;
+  // Where an item runs once more whose vector was not finite, or of length zero: the same encoder in fp32. Same output
+  // dimension and limits as the replicas; empty: such an item is an error at once.
+  std::array<std::vector<ProgramReplica>, kModalityCount> fallbacks;
 };
 
 // A device and its lanes, which all share its programs. Counts are resolved: no 0 any more.
@@ -45,9 +49,13 @@ struct DeviceParts {
   size_t slots_per_lane = 2;
 };
 
+// Makes a model at run time, on the calling thread, warm and ready. Its errors name the model.
+using ModelLoader = std::function<absl::StatusOr<ServedModel>(const ModelOptions&)>;
+
 struct PipelineParts {
   std::vector<ServedModel> models;   // the first is the default; not empty
   std::vector<DeviceParts> devices;  // not empty
+  ModelLoader loader;                // empty: LoadModel is UNIMPLEMENTED
 };
 
 // `clock` and `observer` must outlive the engine. Options must be Validate()d.

@@ -55,18 +55,19 @@ StageTimes ToStageTimes(const ItemTimes& times, TimePoint now) {
   return stages;
 }
 
-RequestState::RequestState(EmbedRequest request, Completion done, Permit permit, const ModelRoute* route,
-                           RequestHost* host, const Clock* clock, Observer* observer)
+RequestState::RequestState(EmbedRequest request, Completion done, Permit permit,
+                           std::shared_ptr<const ModelRoute> route, RequestHost* host, const Clock* clock,
+                           Observer* observer)
     : request_(std::move(request)),
       done_(std::move(done)),
       permit_(std::move(permit)),
-      route_(route),
+      route_(std::move(route)),
       host_(host),
       clock_(clock),
       observer_(observer),
       admitted_(clock->Now()),
-      normalise_(request_.options.normalise.value_or(route->info.normalised_by_default)),
-      dimensions_(request_.options.dimensions == route->info.dimensions ? 0 : request_.options.dimensions),
+      normalise_(request_.options.normalise.value_or(route_->info.normalised_by_default)),
+      dimensions_(request_.options.dimensions == route_->info.dimensions ? 0 : request_.options.dimensions),
       results_(request_.inputs.size()),
       inputs_left_(request_.inputs.size()) {
   if (request_.kind == RequestKind::kPair) {
@@ -94,6 +95,8 @@ void RequestState::FailInput(size_t input_index, absl::Status status) {
 }
 
 void RequestState::OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> embedding) {
+  if (Retry(item)) return;
+  if (item.retried) observer_->OnRetried(item.modality, status.ok());
   const StageTimes times = ToStageTimes(item.times, clock_->Now());
   observer_->OnItem({item.modality, status.code(), times});
   EmbedResult& result = results_[item.input_index];
@@ -108,6 +111,20 @@ void RequestState::OnItemDone(const WorkItem& item, absl::Status status, std::ve
   result.times = times;
   (item.modality == Modality::kText ? result.text : result.image) = std::move(embedding);
   FinishInput(result, std::move(status));
+}
+
+bool RequestState::Retry(const WorkItem& item) {
+  const std::optional<EncoderIndex>& fallback = route_->fallbacks[static_cast<size_t>(item.modality)];
+  if (!item.bad_vector || item.retried || !fallback) return false;
+  WorkItemPtr again = NewItem(item.input_index, item.modality);
+  again->encoder = *fallback;
+  again->retried = true;
+  again->units = item.units;
+  again->prepared = item.prepared;
+  again->times.prepare_start = item.times.prepare_start;
+  again->times.queued = clock_->Now();
+  host_->Enqueue(std::move(again));
+  return true;
 }
 
 void RequestState::OnPartDone(const WorkItem& item, absl::Status status, std::vector<float> embedding,
@@ -145,7 +162,7 @@ void RequestState::OnPartDone(const WorkItem& item, absl::Status status, std::ve
   fusion->units = 1;
   fusion->prepared = std::move(parts);
   fusion->times.queued = clock_->Now();
-  host_->StartFusion(std::move(fusion));
+  host_->Enqueue(std::move(fusion));
 }
 
 absl::Status RequestState::CutPart(std::vector<float>& part) const {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@ struct ModelRoute {
   ModelInfo info;
   std::map<std::string, std::string> prompts;  // text by name
   std::array<EncoderIndex, kModalityCount> encoders{};
+  std::array<std::optional<EncoderIndex>, kModalityCount> fallbacks{};  // see ServedModel::fallbacks
 
   // Errors: INVALID_ARGUMENT dimensions or a prompt the model does not have, naming what it has.
   absl::Status CheckOptions(const EmbedOptions& options) const;
@@ -37,8 +39,8 @@ class RequestState;
 class RequestHost {
  public:
   virtual ~RequestHost() = default;
-  // Both parts of a pair are ready: the item goes to the fusion queue.
-  virtual void StartFusion(WorkItemPtr item) = 0;
+  // The item is prepared and goes to its queue: both parts of a pair are ready, or an item runs once more.
+  virtual void Enqueue(WorkItemPtr item) = 0;
   // Every input has its result; the completion is due.
   virtual void OnAllResults(std::shared_ptr<RequestState> state) = 0;
 };
@@ -47,15 +49,18 @@ class RequestHost {
 StageTimes ToStageTimes(const ItemTimes& times, TimePoint now);
 
 // Made by Pipeline::Submit; the sink of all its items, which keep it alive.
-// Invariants: each input gets exactly one result: from its item; of a pair from its fusion item, or from a failed part
+// Invariants: each input gets exactly one result: from its item, or from the one item that retries it; of a pair from
+// its
+//   fusion item, or from a failed part
 //   once all its parts are back; or from FailInput. With the last one OnAllResults is called, once.
 // Called with options that the route's CheckOptions found good.
 // Thread-safety: OnItemDone from any thread; inputs touch different results, and the parts of one pair meet in their
 //   FusionJoin. NewItem and FailInput from the submitting thread. Complete by the completion thread only.
 class RequestState final : public ItemSink, public std::enable_shared_from_this<RequestState> {
  public:
-  RequestState(EmbedRequest request, Completion done, Permit permit, const ModelRoute* route, RequestHost* host,
-               const Clock* clock, Observer* observer);
+  // `route` keeps the model that it is of.
+  RequestState(EmbedRequest request, Completion done, Permit permit, std::shared_ptr<const ModelRoute> route,
+               RequestHost* host, const Clock* clock, Observer* observer);
 
   const EmbedRequest& request() const { return request_; }
   // An item for one part of one input; its `prepared` is still to come.
@@ -76,6 +81,8 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
     std::array<StageTimes, 2> part_times;
   };
 
+  // Runs the item once more, on the fallback. False: it has none, has run there, or its vector was not bad.
+  bool Retry(const WorkItem& item);
   void OnPartDone(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);
   void OnFused(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);
   void FinishInput(EmbedResult& result, absl::Status status);
@@ -85,7 +92,7 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
   EmbedRequest request_;
   Completion done_;
   Permit permit_;
-  const ModelRoute* const route_;
+  const std::shared_ptr<const ModelRoute> route_;
   RequestHost* const host_;
   const Clock* const clock_;
   Observer* const observer_;

@@ -88,6 +88,8 @@ class WorkItem {
   bool normalise = true;     // L2-normalise the output row
   uint32_t dimensions = 0;   // numbers kept of the output row, its first ones, before it is normalised; 0: all
   uint32_t input_index = 0;  // which input of its request
+  bool bad_vector = false;   // set by the lane as it fails the item: its vector was not finite, or of length zero
+  bool retried = false;      // runs on the model's fallback, as its vector was bad
   uint64_t units = 0;        // cost: tokens (text), pixels (image), 1 (fusion)
   TimePoint deadline = kNoDeadline;
   std::shared_ptr<CancelToken> cancel;  // may be null

@@ -56,6 +56,7 @@ struct BatchScheduler::State {
   }
 
   void AddEncoder(EncoderIndex encoder, const EncoderSpec& spec) {
+    if (in_flight.size() <= encoder) in_flight.resize(encoder + 1);
     streams.try_emplace(encoder, spec, options,
                         [this](WorkItemPtr item, DropReason reason) { Drop(std::move(item), reason); });
     for (Shares& of_device : shares) of_device.encoders[static_cast<size_t>(spec.modality)].Begin(encoder, 1.0);
@@ -86,7 +87,8 @@ struct BatchScheduler::State {
   Observer* const observer;
   const ScheduleOptions options;
   std::map<EncoderIndex, EncoderStream> streams;
-  std::vector<Shares> shares;  // index: device
+  std::vector<size_t> in_flight;  // batches; index: EncoderIndex
+  std::vector<Shares> shares;     // index: device
   LaneLoad lanes;
   uint64_t arrivals = 0;
   uint64_t batches = 0;
@@ -126,6 +128,7 @@ bool BatchScheduler::State::TakeQueued(TimePoint now) {
 
 void BatchScheduler::State::TakeOutcome(const BatchOutcome& outcome, TimePoint now) {
   lanes.Done(outcome.lane, outcome.sequence, now);
+  --in_flight[outcome.encoder];
   const size_t device = executor->DeviceOf(outcome.lane);
   streams.at(outcome.encoder).Observe(device, outcome, now);
   const Duration charge = outcome.status.ok() ? outcome.device_time
@@ -208,6 +211,7 @@ bool BatchScheduler::State::DispatchTo(size_t lane, TimePoint now) {
     share.modalities.Charge(static_cast<size_t>(batch.modality), batch.predicted_time);
     share.encoders[static_cast<size_t>(batch.modality)].Charge(encoder, batch.predicted_time);
     lanes.Started(lane, batch.sequence, batch.predicted_time, now);
+    ++in_flight[encoder];
     executor->Execute(lane, std::move(batch));
     return true;
   }
@@ -251,6 +255,10 @@ void BatchScheduler::Start() {
 void BatchScheduler::Stop() {
   stopping_.store(true, std::memory_order_relaxed);  // seen by Run after the Notify
   parker_.Notify();
+  {
+    MutexLock lock(inbox_mutex_);  // whoever awaits a change is then either before its test or inside the wait
+    change_done_.NotifyAll();
+  }
   thread_.Join();
   state_->TakeQueued(state_->clock->Now());
   for (auto& [encoder, stream] : state_->streams) stream.DropAll(DropReason::kShutdown);
@@ -280,17 +288,66 @@ bool BatchScheduler::RunOnce() {
   state_->wake_at = kNoDeadline;
   std::vector<BatchOutcome> outcomes;
   {
-    MutexLock lock(outcomes_mutex_);
+    MutexLock lock(inbox_mutex_);
     outcomes.swap(outcomes_);
+    pending_changes_.insert(pending_changes_.end(), changes_.begin(), changes_.end());
+    changes_.clear();
   }
   for (const BatchOutcome& outcome : outcomes) state_->TakeOutcome(outcome, now);
   bool did = !outcomes.empty();
+  if (!pending_changes_.empty()) did |= TakeChanges();
   did |= state_->TakeQueued(now);
   did |= state_->DropDead(now);
   did |= state_->Dispatch(now);
   for (const auto& [encoder, stream] : state_->streams) state_->WakeBy(stream.NextDrop());
   Publish();
   return did;
+}
+
+// Makes the changes that are possible now. A removal waits for its batches: each outcome brings a turn.
+bool BatchScheduler::TakeChanges() {
+  std::vector<std::shared_ptr<Change>> made;
+  for (const std::shared_ptr<Change>& change : pending_changes_) {
+    if (change->spec) {
+      state_->AddEncoder(change->encoder, *change->spec);
+    } else if (state_->in_flight[change->encoder] > 0) {
+      continue;
+    } else {
+      state_->streams.erase(change->encoder);
+    }
+    made.push_back(change);
+  }
+  if (made.empty()) return false;
+  std::erase_if(pending_changes_,
+                [&](const auto& change) { return std::find(made.begin(), made.end(), change) != made.end(); });
+  MutexLock lock(inbox_mutex_);
+  for (const std::shared_ptr<Change>& change : made) change->done = true;
+  change_done_.NotifyAll();
+  return true;
+}
+
+bool BatchScheduler::AddEncoder(EncoderIndex encoder, EncoderSpec spec) {
+  auto change = std::make_shared<Change>();
+  change->encoder = encoder;
+  change->spec = std::move(spec);
+  return Await(change);
+}
+
+bool BatchScheduler::RemoveEncoder(EncoderIndex encoder) {
+  auto change = std::make_shared<Change>();
+  change->encoder = encoder;
+  return Await(change);
+}
+
+bool BatchScheduler::Await(const std::shared_ptr<Change>& change) {
+  {
+    MutexLock lock(inbox_mutex_);
+    changes_.push_back(change);
+  }
+  parker_.Notify();
+  MutexLock lock(inbox_mutex_);
+  while (!change->done && !stopping_.load(std::memory_order_relaxed)) change_done_.Wait(inbox_mutex_);
+  return change->done;
 }
 
 void BatchScheduler::Publish() {
@@ -310,7 +367,7 @@ WaitingSnapshot BatchScheduler::Waiting(Modality modality) const {
 
 void BatchScheduler::OnBatchDone(const BatchOutcome& outcome) {
   {
-    MutexLock lock(outcomes_mutex_);
+    MutexLock lock(inbox_mutex_);
     outcomes_.push_back(outcome);
   }
   parker_.Notify();

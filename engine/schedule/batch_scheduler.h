@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/api/observer.h"
@@ -33,7 +34,8 @@ struct WaitingSnapshot {
 // Invariants: every item popped from a queue leaves exactly once: in a batch, or failed (expired, too late, cancelled,
 //   shutdown) before it cost compute. While a lane is idle and work it serves waits, a batch is handed over, unless
 //   BatchOptions::max_wait says otherwise.
-// Thread-safety: NotifyQueued, Waiting and OnBatchDone from any thread; the rest from the owner.
+// Thread-safety: NotifyQueued, Waiting, OnBatchDone, AddEncoder and RemoveEncoder from any thread; the rest from the
+//   owner.
 // Ownership: queues, executor, clock and observer outlive it. No OnBatchDone may come after its destruction: let the
 //   lanes finish first. Items pushed after Stop() stay in their queue.
 class BatchScheduler final : public BatchListener {
@@ -43,6 +45,13 @@ class BatchScheduler final : public BatchListener {
                  std::array<ModalityQueue<WorkItemPtr>*, kModalityCount> queues, BatchExecutor* executor,
                  const Clock* clock, Observer* observer);
   ~BatchScheduler() override;
+
+  // Takes in an encoder, under an index that none has, or lets one go of which no item will come any more and none
+  // waits. Both wait for the scheduler's thread to do it, RemoveEncoder until no batch of it is in flight: after that
+  // its index is free for another one, and nothing of it is remembered. Any thread but the scheduler's and the lanes'.
+  // False: the scheduler was stopped before.
+  bool AddEncoder(EncoderIndex encoder, EncoderSpec spec);
+  bool RemoveEncoder(EncoderIndex encoder);
 
   // Starts the thread ("trib-sched"). At most once.
   void Start();
@@ -68,15 +77,28 @@ class BatchScheduler final : public BatchListener {
     std::atomic<Duration::rep> oldest_queued_nanos{0};
   };
 
+  // One encoder to come or to go.
+  struct Change {
+    EncoderIndex encoder = 0;
+    std::optional<EncoderSpec> spec;  // nullopt: to go
+    bool done = false;                // guarded by inbox_mutex_
+  };
+
+  bool Await(const std::shared_ptr<Change>& change);
+  bool TakeChanges();
   void Run();
   void Publish();
 
   const std::unique_ptr<State> state_;
   Parker parker_;
   std::atomic<bool> stopping_{false};
-  Mutex outcomes_mutex_;
-  std::vector<BatchOutcome> outcomes_ TRIBUTARY_GUARDED_BY(outcomes_mutex_);  // reported, not yet taken in
-  std::array<Gauge, kModalityCount> gauges_;                                  // index: Modality
+  Mutex inbox_mutex_;
+  CondVar change_done_;
+  std::vector<BatchOutcome> outcomes_ TRIBUTARY_GUARDED_BY(inbox_mutex_);  // reported, not yet taken in
+  // Asked for, not yet taken in: at most one a caller.
+  std::vector<std::shared_ptr<Change>> changes_ TRIBUTARY_GUARDED_BY(inbox_mutex_);
+  std::vector<std::shared_ptr<Change>> pending_changes_;  // scheduler's thread only: taken in, not yet possible
+  std::array<Gauge, kModalityCount> gauges_;              // index: Modality
   WorkerThread thread_;
 };
 

@@ -23,6 +23,7 @@ struct ReplicaSpec {
 struct EncoderSpec {
   Modality modality = Modality::kText;
   std::vector<ReplicaSpec> replicas;  // not empty; at most one a device
+  bool fallback = false;              // of the modality's other encoder; its batches are scheduled like any
 };
 
 }  // namespace tributary

@@ -21,6 +21,10 @@ class HeldUntilDrain final : public Engine {
     return engine_->Submit(std::move(request), std::move(done));
   }
   std::vector<ModelInfo> Models() const override { return engine_->Models(); }
+  absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) override { return engine_->LoadModel(options); }
+  absl::Status UnloadModel(const std::string& name, Duration timeout) override {
+    return engine_->UnloadModel(name, timeout);
+  }
   EngineSnapshot Snapshot() const override { return engine_->Snapshot(); }
   void StopAdmitting() override {
     engine_->StopAdmitting();

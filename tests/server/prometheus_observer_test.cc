@@ -90,9 +90,15 @@ TEST_CASE("drops and bad vectors are counted by reason and modality") {
   PrometheusObserver observer;
   observer.OnDropped(Modality::kText, DropReason::kTooLate);
   observer.OnBadVector(Modality::kFusion);
+  observer.OnRetried(Modality::kText, true);
+  observer.OnRetried(Modality::kText, true);
+  observer.OnRetried(Modality::kImage, false);
   const Scrape scrape(observer);
   REQUIRE(scrape["tributary_schedule_dropped_items_total{modality=\"text\",reason=\"too_late\"}"] == 1);
   REQUIRE(scrape["tributary_lane_bad_vectors_total{modality=\"fusion\"}"] == 1);
+  REQUIRE(scrape["tributary_pipeline_fp32_retries_total{modality=\"text\",outcome=\"good\"}"] == 2);
+  REQUIRE(scrape["tributary_pipeline_fp32_retries_total{modality=\"image\",outcome=\"bad\"}"] == 1);
+  REQUIRE(scrape["tributary_pipeline_fp32_retries_total{modality=\"fusion\",outcome=\"good\"}"] == 0);
 }
 
 TEST_CASE("an item counts in the stages it entered, and in the total only when it succeeded") {

@@ -212,6 +212,7 @@ FakeDevice::FakeDevice(const Clock* clock, Steps steps, std::string name)
 FakeDevice::~FakeDevice() = default;
 
 absl::StatusOr<DeviceBuffer> FakeDevice::AllocatePinned(size_t bytes) {
+  if (refuse_allocations_) return absl::ResourceExhaustedError("the fake device has no memory left");
   DeviceBuffer buffer{std::shared_ptr<std::byte>(new std::byte[bytes], std::default_delete<std::byte[]>()), bytes};
   std::memset(buffer.data.get(), static_cast<int>(kPoison), bytes);
   return buffer;

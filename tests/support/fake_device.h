@@ -2,6 +2,7 @@
 // a lane keeps to the rules of device.h: staging memory is left alone until the event recorded after its use has fired.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -48,6 +49,9 @@ class FakeDevice final : public Device {
   void RefuseWhenEnqueued(std::string operation, size_t skip = 0);
   void FailWhenRun(std::string operation, size_t skip = 0);
 
+  // Whether allocations are refused from now on, for want of memory.
+  void RefuseAllocations(bool refuse) { refuse_allocations_ = refuse; }
+
   // Broken rules, in words. Empty: none.
   std::vector<std::string> Violations() const;
 
@@ -60,6 +64,7 @@ class FakeDevice final : public Device {
   const Clock* const clock_;
   const Steps steps_;
   const std::string name_;
+  std::atomic<bool> refuse_allocations_{false};
   mutable std::mutex mutex_;
   mutable std::map<size_t, std::unique_ptr<LaneState>> lanes_;
 };

@@ -119,6 +119,12 @@ class FakeEngine final : public Engine {
     second.self_check = SelfCheckResult{.lowest_cosine = 0.98, .passed = false};
     return {info, second};
   }
+  absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& /*options*/) override {
+    return absl::UnimplementedError("the scripted engine loads no models");
+  }
+  absl::Status UnloadModel(const std::string& /*name*/, Duration /*timeout*/) override {
+    return absl::UnimplementedError("the scripted engine unloads no models");
+  }
   EngineSnapshot Snapshot() const override {
     std::lock_guard lock(mutex_);
     return snapshot_;

@@ -120,7 +120,12 @@ class FakeImagePreparer final : public ImagePreparer {
 class FakeProgram : public BatchProgram {
  public:
   FakeProgram(Modality modality, size_t device, const FakeModelOptions& options, std::shared_ptr<FakeControl> control)
-      : modality_(modality), device_(device), options_(options), control_(std::move(control)) {}
+      : modality_(modality), device_(device), options_(options), control_(std::move(control)) {
+    control_->CountProgram(1);
+  }
+  ~FakeProgram() override { control_->CountProgram(-1); }
+  FakeProgram(const FakeProgram&) = delete;
+  FakeProgram& operator=(const FakeProgram&) = delete;
   uint32_t OutputDimension() const override { return options_.info.dimensions; }
   uint64_t MaxBatchUnits() const override { return options_.max_batch_units[static_cast<size_t>(modality_)]; }
   size_t MaxBatchItems() const override { return options_.max_batch_items; }
@@ -151,8 +156,8 @@ class FakeProgram : public BatchProgram {
     if (content == fake::kRunThrows) throw std::runtime_error("Run was told to throw");
     if (content == fake::kRunFails) return absl::InternalError("Run was told to fail");
     std::vector<float> values = vector;
-    if (content == fake::kNotANumber) values[0] = std::numeric_limits<float>::quiet_NaN();
-    if (content == fake::kZeroVector) std::fill(values.begin(), values.end(), 0.0f);
+    if (options_.bad_vectors && content == fake::kNotANumber) values[0] = std::numeric_limits<float>::quiet_NaN();
+    if (options_.bad_vectors && content == fake::kZeroVector) std::fill(values.begin(), values.end(), 0.0f);
     std::memcpy(output + row * values.size() * sizeof(float), values.data(), values.size() * sizeof(float));
     return absl::OkStatus();
   }
@@ -343,6 +348,24 @@ absl::Status FakeControl::OnRun(Modality modality, size_t device, size_t items) 
   return failing_devices_.contains(device) ? absl::InternalError("the device was told to fail") : absl::OkStatus();
 }
 
+size_t FakeControl::LivingPrograms() const {
+  std::lock_guard lock(mutex_);
+  return programs_;
+}
+
+void FakeControl::WaitUntilLivingPrograms(size_t programs) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return programs_ == programs; });
+}
+
+void FakeControl::CountProgram(int change) {
+  {
+    std::lock_guard lock(mutex_);
+    programs_ += static_cast<size_t>(change);
+  }
+  changed_.notify_all();
+}
+
 void FakeControl::OnRunDone(size_t device) {
   std::lock_guard lock(mutex_);
   --running_[device];
@@ -356,6 +379,11 @@ ServedModel MakeFakeModel(const FakeModelOptions& options, std::shared_ptr<FakeC
     for (const size_t device : options.placement[static_cast<size_t>(modality)]) {
       model.replicas[static_cast<size_t>(modality)].push_back(
           {device, std::make_unique<Program>(modality, device, options, control)});
+      if (options.fallback == FakeModelOptions::Fallback::kNone || modality == Modality::kFusion) continue;
+      FakeModelOptions other = options;
+      other.bad_vectors = options.fallback == FakeModelOptions::Fallback::kBad;
+      model.fallbacks[static_cast<size_t>(modality)].push_back(
+          {device, std::make_unique<Program>(modality, device, other, control)});
     }
   };
   if (options.info.text) {

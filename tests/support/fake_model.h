@@ -50,6 +50,12 @@ class FakeControl {
   // Executions inside Run at this moment, held ones included, by device.
   size_t RunningOn(size_t device) const;
 
+  // Programs that exist at this moment; waits until there are so many.
+  size_t LivingPrograms() const;
+  void WaitUntilLivingPrograms(size_t programs);
+
+  // Called by the programs as they are made (1) and destroyed (-1).
+  void CountProgram(int change);
   // Called by the programs, at the start and end of Run.
   absl::Status OnRun(Modality modality, size_t device, size_t items);
   void OnRunDone(size_t device);
@@ -62,6 +68,7 @@ class FakeControl {
     size_t device;
     size_t items;
   };
+  size_t programs_ = 0;
   bool held_ = false;
   std::set<size_t> held_devices_;
   std::set<size_t> failing_devices_;
@@ -90,6 +97,10 @@ struct FakeModelOptions {
   // Execution spins this long (steady clock); tests that need order use FakeControl instead.
   Duration cost_per_batch{0};
   Duration cost_per_item{0};
+  // What runs an item once more whose vector was bad: nothing, programs that give it a good one, or programs like the
+  // others.
+  enum class Fallback : uint8_t { kNone, kGood, kBad } fallback = Fallback::kNone;
+  bool bad_vectors = true;  // false: kNotANumber and kZeroVector are texts and images like any other
   uint64_t max_image_pixels = 1 << 20;
   std::array<std::vector<size_t>, kModalityCount> placement = {{{0}, {0}, {0}}};  // devices of each modality
 };

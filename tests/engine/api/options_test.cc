@@ -67,6 +67,8 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.completion_threads = 0; }, "completion_threads must be 1..1024, is 0"},
       {[](auto& o) { o.models.clear(); }, "models must be a list of at least one model, is empty"},
       {[](auto& o) { o.models[0].name = ""; }, "models[0].name must be given, is empty"},
+      {[](auto& o) { o.max_models = 0; }, "max_models must be 1..4096, is 0"},
+      {[](auto& o) { o.models.resize(65, o.models[0]); }, "models must be at most 64 (max_models), is 65"},
       {[](auto& o) { o.models.push_back(o.models[0]); }, "models[1].name must be unique, is \"default\" again"},
       {[](auto& o) { o.models[0].text.folder = ""; }, "models[0].text.folder must be given, is empty"},
       {[](auto& o) { o.models[0].matryoshka_dimensions = {64, 32}; },
@@ -102,6 +104,13 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
     REQUIRE(status.code() == absl::StatusCode::kInvalidArgument);
     REQUIRE(MessageOf(status) == row.message);
   }
+}
+
+TEST_CASE("one model is checked by itself, under keys of its own") {
+  ModelOptions model = Valid().models[0];
+  REQUIRE(Validate(model).ok());
+  model.text.placement = {"tpu"};
+  REQUIRE(MessageOf(Validate(model)) == "model.text.placement[0] must be auto, cpu, cuda or cuda:N, is \"tpu\"");
 }
 
 TEST_CASE("devices with an index and a model without pairs are valid") {

@@ -41,6 +41,10 @@ class CountingObserver final : public Observer {
     std::lock_guard lock(mutex_);
     ++bad_vectors[modality];
   }
+  void OnRetried(Modality modality, bool good) override {
+    std::lock_guard lock(mutex_);
+    ++(good ? good_retries : bad_retries)[modality];
+  }
   void WaitUntilDropped(DropReason reason) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return dropped[reason] > 0; });
@@ -61,6 +65,8 @@ class CountingObserver final : public Observer {
   std::map<DropReason, size_t> dropped;
   std::map<Modality, size_t> done;
   std::map<Modality, size_t> bad_vectors;
+  std::map<Modality, size_t> good_retries;
+  std::map<Modality, size_t> bad_retries;
 };
 
 // Texts and encoded images of a request; nullopt: that part is missing.
