@@ -129,7 +129,7 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
   ImagePart part;
   for (const PlacedDevice& placed : DevicesOf(placement, Modality::kImage)) {
     program.device = placed.device;
-    auto loaded = LoadImageProgram(image.folder, program, *labels);
+    auto loaded = LoadImageProgram(image.folder, ImagePreprocessing(), program, &*labels);
     if (!loaded.ok()) return loaded.status();
     part.loaded.push_back(*std::move(loaded));
   }
@@ -171,7 +171,8 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   if (!model.image.folder.empty()) {
     auto image = LoadImage(options, model.image, *text, placement);
     if (!image.ok()) return image.status();
-    info.image_width = info.image_height = image->loaded.front().image_size;
+    info.image_width = image->loaded.front().image_width;
+    info.image_height = image->loaded.front().image_height;
     info.parameter_count += image->loaded.front().parameter_count;
     ContentHash both;
     both.Add(info.revision);
