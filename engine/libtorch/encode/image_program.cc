@@ -20,22 +20,23 @@
 namespace tributary {
 namespace {
 
-constexpr size_t kCpuBatchItems = 4;
-constexpr size_t kCudaBatchItems = 64;
-
-// Images that go through the encoder at once; a larger batch goes through in slices of so many. What is gained by more
-// ends there, and so does what warming up takes, whatever the limits of the configuration.
-// CPU: one core, fp32, EfficientNet-Lite0, images/s at 1, 2, 4, 8 images: 52, 60, 72, 54: from 8 on the early layers'
-// activations (5 MB an image) are mapped afresh by the allocator at every layer. Transformers have hundreds of rows an
-// image: their products are near full speed from the first on.
-// CUDA: activations of 256 images of a ViT-L take 0.5 GB; the device is full long before.
+// How many images go through the encoder at once; a larger batch goes through in slices of so many. It is what a batch
+// holds by default too: what is gained by more ends there, and so does what warming up takes, whatever the limits of
+// the configuration. Convolutional networks. CPU: one core, fp32, EfficientNet-Lite0, images/s at 1, 2, 4, 8 images:
+// 52, 60, 72, 54: from 8 on the early layers' activations (5 MB an image) are mapped afresh by the allocator at every
+// layer.
 constexpr int64_t kCpuSliceItems = 4;
-constexpr int64_t kCudaSliceItems = 256;
+constexpr int64_t kCudaSliceItems = 64;
+// Transformers: the tokens of a text batch (encode/text_program), for the same products. On CPU an image of 257 tokens
+// alone keeps a core busy.
+constexpr int64_t kCpuSliceTokens = 512;
+constexpr int64_t kCudaSliceTokens = 8192;
+constexpr int64_t kCudaMostItems = 256;  // of the smallest images
 
 class ImageProgram final : public BatchProgram {
  public:
   ImageProgram(std::unique_ptr<ImageEncoder> encoder, std::optional<ConseHead> head, int64_t dimensions,
-               ProgramDevice device, size_t max_items)
+               ProgramDevice device, size_t max_items, int64_t slice_items)
       : encoder_(std::move(encoder)),
         head_(std::move(head)),
         dimensions_(dimensions),
@@ -43,7 +44,7 @@ class ImageProgram final : public BatchProgram {
         width_(encoder_->info().width),
         device_(device),
         max_items_(max_items),
-        slice_items_(device.kind == DeviceKind::kCuda ? kCudaSliceItems : kCpuSliceItems) {}
+        slice_items_(slice_items) {}
 
   uint32_t OutputDimension() const override { return static_cast<uint32_t>(dimensions_); }
   uint64_t MaxBatchUnits() const override { return max_items_ * ImagePixels(); }
@@ -123,6 +124,21 @@ class ImageProgram final : public BatchProgram {
   const int64_t slice_items_;
 };
 
+// Runs one image to see what the encoder makes of it.
+absl::StatusOr<int64_t> SliceItems(const ImageEncoder& encoder, const ProgramDevice& device) {
+  return GuardTorch([&]() -> absl::StatusOr<int64_t> {
+    const bool cuda = device.kind == DeviceKind::kCuda;
+    const at::Tensor hidden =
+        encoder.Hidden(at::zeros({1, encoder.info().height, encoder.info().width, 3},
+                                 at::TensorOptions().dtype(at::kByte).device(TorchDevice(device))));
+    constexpr int64_t kTokenDimensions = 3;  // [B, tokens, H]
+    if (hidden.dim() != kTokenDimensions) return cuda ? kCudaSliceItems : kCpuSliceItems;
+    const int64_t tokens = hidden.size(1);
+    return cuda ? std::clamp<int64_t>(kCudaSliceTokens / tokens, 1, kCudaMostItems)
+                : std::clamp<int64_t>(kCpuSliceTokens / tokens, 1, kCpuSliceItems);
+  });
+}
+
 absl::Status CheckLabels(const LabelVectors& labels, int64_t classes, size_t top_classes) {
   if (labels.classes != static_cast<size_t>(classes)) {
     return absl::InvalidArgumentError(
@@ -164,8 +180,9 @@ absl::StatusOr<LoadedImageProgram> LoadImageProgram(const std::string& folder, c
     head = *std::move(made);
   }
 
-  size_t max_items = options.max_batch_items;
-  if (max_items == 0) max_items = options.device.kind == DeviceKind::kCuda ? kCudaBatchItems : kCpuBatchItems;
+  const auto slice = SliceItems(**encoder, options.device);
+  if (!slice.ok()) return slice.status();
+  const size_t max_items = options.max_batch_items > 0 ? options.max_batch_items : static_cast<size_t>(*slice);
   LoadedImageProgram loaded{.program = nullptr,
                             .compute_type = *type,
                             .image_width = preprocessing.width,
@@ -174,8 +191,8 @@ absl::StatusOr<LoadedImageProgram> LoadImageProgram(const std::string& folder, c
                             .parameter_count = info.parameter_count,
                             .parameter_bytes = info.parameter_bytes};
   const int64_t dimensions = labels != nullptr ? static_cast<int64_t>(labels->dimension) : info.dimensions;
-  auto program =
-      std::make_unique<ImageProgram>(*std::move(encoder), std::move(head), dimensions, options.device, max_items);
+  auto program = std::make_unique<ImageProgram>(*std::move(encoder), std::move(head), dimensions, options.device,
+                                                max_items, *slice);
   if (auto status = program->Warm(); !status.ok()) return status;
   loaded.program = std::move(program);
   return loaded;

@@ -18,7 +18,7 @@ namespace tributary {
 struct ImageProgramOptions {
   std::string dtype = "auto";
   ProgramDevice device = {};
-  size_t max_batch_items = 0;  // 0: 4 on CPU, 64 on CUDA
+  size_t max_batch_items = 0;  // 0: what suits the encoder; on CPU at most 4
   size_t top_classes = 10;     // k of ConSE
 };
 
