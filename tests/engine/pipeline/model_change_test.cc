@@ -187,7 +187,7 @@ TEST_CASE("A replaced model answers what it was asked, new requests get the new 
   REQUIRE(house.engine->Submit(TextFor("", "x"), fresh.Callback()).ok());
   house.control->Release();
   CHECK(old.Wait().results[0].text == FakeTextVector("x", 8));
-  CHECK(old.Wait().model_revision == "f0");
+  CHECK(old.Wait().model_revision == "r8");
   CHECK(fresh.Wait().results[0].text == FakeTextVector("x", 12));
   CHECK(fresh.Wait().model_revision == "r12");
   house.control->WaitUntilLivingPrograms(kProgramsOfModel);  // the old ones are gone
@@ -366,8 +366,7 @@ struct Traffic {
   void Check(const EmbedResponse& response, const std::string& model, RequestKind kind, const std::string& content) {
     const EmbedResult& result = response.results.at(0);
     FakeModelOptions version;
-    version.info.dimensions =
-        response.model_revision == "f0" ? 8 : static_cast<uint32_t>(std::stoul(response.model_revision.substr(1)));
+    version.info.dimensions = static_cast<uint32_t>(std::stoul(response.model_revision.substr(1)));
     const bool good =
         result.status.ok() && response.model == model &&
         (kind == RequestKind::kImage || result.text == FakeTextVector(content, version.info.dimensions)) &&
@@ -419,6 +418,7 @@ TEST_CASE("Models are loaded, replaced and unloaded under traffic: no request fa
   const absl::Status unloaded = house.engine->UnloadModel("b", hours(1));
   CHECK((unloaded.ok() || unloaded.code() == absl::StatusCode::kNotFound));
   house.control->WaitUntilLivingPrograms(programs_of_a);
+  REQUIRE(house.engine->WaitUntilIdle(hours(1)));
   const EngineSnapshot idle = house.engine->Snapshot();
   CHECK(idle.requests_in_flight == 0);
   CHECK(idle.items_in_flight == 0);
