@@ -166,7 +166,8 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   AddComputeType(text->loaded.compute_type, &info.compute_type);
   info.parameter_count = text->loaded.parameter_count;
   info.parameter_bytes = text->loaded.parameter_bytes;
-  if (auto status = SetOutputs(model, text->folder, &served); !status.ok()) return status;
+  if (auto status = SetOutputs(model, text->folder, &info); !status.ok()) return status;
+  served.prompts = text->folder.prompts;
 
   if (!model.image.folder.empty()) {
     auto image = LoadImage(options, model.image, *text, placement);

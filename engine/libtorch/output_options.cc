@@ -24,8 +24,7 @@ absl::Status SetMatryoshkaDimensions(const ModelOptions& options, const TextMode
 
 }  // namespace
 
-absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& folder, ServedModel* served) {
-  served->prompts = folder.prompts;
+absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& folder, ModelInfo* info) {
   const std::string& chosen = options.text.default_prompt;
   if (!chosen.empty() && !folder.prompts.contains(chosen)) {
     auto append_name = [](std::string* out, const auto& prompt) { out->append(prompt.first); };
@@ -35,8 +34,8 @@ absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& fold
             ? "the folder has no prompts"
             : absl::StrCat("the folder's prompts are ", absl::StrJoin(folder.prompts, ", ", append_name))));
   }
-  served->info.default_prompt = chosen.empty() ? folder.default_prompt : chosen;
-  return SetMatryoshkaDimensions(options, folder, served->info);
+  info->default_prompt = chosen.empty() ? folder.default_prompt : chosen;
+  return SetMatryoshkaDimensions(options, folder, *info);
 }
 
 }  // namespace tributary

@@ -3,14 +3,14 @@
 
 #include "absl/status/status.h"
 #include "engine/api/options.h"
+#include "engine/api/types.h"
 #include "engine/libtorch/weights/hub_folder.h"
-#include "engine/pipeline/pipeline.h"
 
 namespace tributary {
 
-// Fills in `served`: info.matryoshka_dimensions, info.default_prompt and the prompts. The configuration's word counts
-// before the folder's. info.dimensions must be set.
+// Fills in `info`: matryoshka_dimensions and default_prompt. The configuration's word counts before the folder's.
+// info.dimensions must be set.
 // Errors: INVALID_ARGUMENT a shorter size that is larger than the vectors; a default prompt the folder does not have.
-absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& folder, ServedModel* served);
+absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& folder, ModelInfo* info);
 
 }  // namespace tributary

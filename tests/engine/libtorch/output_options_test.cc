@@ -8,31 +8,31 @@
 namespace tributary {
 namespace {
 
-ServedModel Model() {
-  ServedModel model;
-  model.info.dimensions = 384;
+ModelInfo Model() {
+  ModelInfo model;
+  model.dimensions = 384;
   return model;
 }
 
 std::string ErrorOf(const ModelOptions& options, const TextModelFolder& folder) {
-  ServedModel model = Model();
+  ModelInfo model = Model();
   const absl::Status status = SetOutputs(options, folder, &model);
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
 }
 
 TEST_CASE("Shorter sizes are the configuration's, else the folder's without the full size, in order") {
-  ServedModel model = Model();
+  ModelInfo model = Model();
   TextModelFolder folder;
   REQUIRE(SetOutputs({}, folder, &model).ok());
-  CHECK(model.info.matryoshka_dimensions.empty());
+  CHECK(model.matryoshka_dimensions.empty());
   folder.matryoshka_dimensions = {384, 128, 32, 128};
   REQUIRE(SetOutputs({}, folder, &model).ok());
-  CHECK(model.info.matryoshka_dimensions == std::vector<uint32_t>{32, 128});
+  CHECK(model.matryoshka_dimensions == std::vector<uint32_t>{32, 128});
   ModelOptions options;
   options.matryoshka_dimensions = {64, 256};
   REQUIRE(SetOutputs(options, folder, &model).ok());
-  CHECK(model.info.matryoshka_dimensions == std::vector<uint32_t>{64, 256});
+  CHECK(model.matryoshka_dimensions == std::vector<uint32_t>{64, 256});
 }
 
 TEST_CASE("A shorter size over the full one is an error with both") {
@@ -48,14 +48,13 @@ TEST_CASE("The default prompt is the configuration's, else the folder's, and mus
   TextModelFolder folder;
   folder.prompts = {{"query", "q: "}, {"document", ""}};
   folder.default_prompt = "document";
-  ServedModel model = Model();
+  ModelInfo model = Model();
   REQUIRE(SetOutputs({}, folder, &model).ok());
-  CHECK(model.info.default_prompt == "document");
-  CHECK(model.prompts == folder.prompts);
+  CHECK(model.default_prompt == "document");
   ModelOptions options;
   options.text.default_prompt = "query";
   REQUIRE(SetOutputs(options, folder, &model).ok());
-  CHECK(model.info.default_prompt == "query");
+  CHECK(model.default_prompt == "query");
   options.text.default_prompt = "passage";
   CHECK(ErrorOf(options, folder) == "text.default_prompt is 'passage', the folder's prompts are document, query");
   CHECK(ErrorOf(options, {}) == "text.default_prompt is 'passage', the folder has no prompts");
