@@ -133,6 +133,21 @@ class Table {
          .print = [=] { return absl::StrCat("[", absl::StrJoin(*value, ", "), "]"); }});
   }
 
+  // Text form: paths with commas between them.
+  void PathList(const std::string& key, std::vector<std::string>* value) {
+    Add({.key = key,
+         .type = "list of paths",
+         .range = "",
+         .is_path = true,
+         .is_list = true,
+         .set =
+             [=](const std::string& text) {
+               *value = absl::StrSplit(text, ',', absl::SkipEmpty());
+               return absl::OkStatus();
+             },
+         .print = [=] { return absl::StrCat("[", absl::StrJoin(*value, ", "), "]"); }});
+  }
+
   std::vector<ConfigField> Take() { return std::move(fields_); }
 
  private:
@@ -216,6 +231,7 @@ void AddEngine(EngineOptions* engine, Table* table) {
   table->IntegerList("lanes.cpu_affinity", &engine->lanes.cpu_affinity, 1023);
   table->Integer("completion_threads", &engine->completion_threads, 1, 1024);
   table->Path("cache_folder", &engine->cache_folder);
+  table->PathList("op_libraries", &engine->op_libraries);
 }
 
 }  // namespace

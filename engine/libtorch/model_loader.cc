@@ -8,10 +8,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/worker_thread.h"
 #include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/libtorch/encode/image_program.h"
 #include "engine/libtorch/encode/text_program.h"
+#include "engine/libtorch/exported/exported_program.h"
 #include "engine/libtorch/fuse/fusion_program.h"
 #include "engine/libtorch/weights/content_hash.h"
 #include "engine/libtorch/weights/hub_folder.h"
@@ -26,6 +28,14 @@ const BatchOptions& BatchOptionsOf(const EngineOptions& options, Modality modali
   return options.schedule.modalities[static_cast<size_t>(modality)];
 }
 
+ExportedProgramOptions ExportedOptions(const EngineOptions& options, const std::string& dtype,
+                                       const ProgramDevice& device) {
+  ExportedProgramOptions exported{.dtype = dtype, .device = device, .op_libraries = options.op_libraries};
+  exported.lanes = options.lanes.count;
+  if (exported.lanes == 0) exported.lanes = device.kind == DeviceKind::kCuda ? 2 : UsableCpuCount();
+  return exported;
+}
+
 struct TextPart {
   TextModelFolder folder;
   std::unique_ptr<TokenizingPreparer> preparer;
@@ -34,14 +44,20 @@ struct TextPart {
 
 absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelOptions& text,
                                   const ProgramDevice& device) {
-  auto folder = ReadTextModelFolder(text.folder);
+  const bool exported = IsExportedModel(text.folder);
+  auto folder = exported ? ReadExportedTextFolder(text.folder) : ReadTextModelFolder(text.folder);
   if (!folder.ok()) return folder.status();
   auto preparer = LoadTextPreparer(folder->transformer_folder, text.max_tokens);
   if (!preparer.ok()) return preparer.status();
   const BatchOptions& batch = BatchOptionsOf(options, Modality::kText);
-  auto loaded = LoadTextProgram(
-      *folder,
-      {.dtype = text.dtype, .device = device, .max_batch_tokens = batch.max_units, .max_batch_items = batch.max_items});
+  ExportedProgramOptions as_exported = ExportedOptions(options, text.dtype, device);
+  as_exported.max_batch_tokens = batch.max_units;
+  as_exported.max_batch_items = batch.max_items;
+  auto loaded = exported ? LoadExportedText(text.folder, *folder, as_exported)
+                         : LoadTextProgram(*folder, {.dtype = text.dtype,
+                                                     .device = device,
+                                                     .max_batch_tokens = batch.max_units,
+                                                     .max_batch_items = batch.max_items});
   if (!loaded.ok()) return loaded.status();
   if ((*preparer)->vocabulary_size() > loaded->vocabulary_size) {
     return absl::InvalidArgumentError(absl::StrCat(text.folder, ": the tokenizer has ids up to ",
@@ -125,10 +141,27 @@ absl::StatusOr<std::vector<std::vector<float>>> EmbedOnHost(const TextPart& text
 struct ImagePart {
   LoadedImageProgram loaded;
   std::string revision;  // of the weights and the labels
+  bool normalise = true;
 };
+
+absl::StatusOr<ImagePart> LoadExported(const EngineOptions& options, const ImageModelOptions& image,
+                                       const ProgramDevice& device) {
+  ExportedProgramOptions program = ExportedOptions(options, image.dtype, device);
+  const BatchOptions& batch = BatchOptionsOf(options, Modality::kImage);
+  auto manifest = ReadExportManifest(image.folder);
+  if (manifest.ok() && manifest->image && batch.max_units > 0) {
+    const uint64_t units = uint64_t{manifest->image->size} * manifest->image->size;
+    program.max_batch_items = static_cast<size_t>(std::clamp<uint64_t>(batch.max_units / units, 1, batch.max_items));
+  }
+  auto loaded = LoadExportedImage(image.folder, program);
+  if (!loaded.ok()) return loaded.status();
+  std::string revision = loaded->loaded.revision;
+  return ImagePart{std::move(loaded->loaded), std::move(revision), loaded->normalise};
+}
 
 absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageModelOptions& image, const TextPart& text,
                                     const ProgramDevice& device) {
+  if (image.labels.empty()) return absl::InvalidArgumentError("image.labels is missing: it names the classes");
   auto sentences = ReadLabelSentences(image.labels, image.label_template);
   if (!sentences.ok()) return sentences.status();
   auto sequences = Tokenise(*text.preparer, *sentences);
@@ -156,9 +189,24 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
   return ImagePart{*std::move(loaded), hash.Hex()};
 }
 
+void AddImage(const EngineOptions& options, ImagePart image, ServedModel* served) {
+  ModelInfo& info = served->info;
+  info.image_width = info.image_height = image.loaded.image_size;
+  info.image_compute_type = std::string(ComputeTypeName(image.loaded.compute_type));
+  info.parameter_count += image.loaded.parameter_count;
+  info.parameter_bytes += image.loaded.parameter_bytes;
+  ContentHash both;
+  both.Add(info.revision);
+  both.Add(image.revision);
+  info.revision = both.Hex();
+  served->image_preparer = MakeImagePreparer({.size = image.loaded.image_size}, options.limits);
+  served->programs[static_cast<size_t>(Modality::kImage)] = std::move(image.loaded.program);
+}
+
 absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelOptions& model,
                                       const ProgramDevice& device) {
-  if (model.text.folder.empty()) {
+  const bool exported_image = !model.image.folder.empty() && IsExportedModel(model.image.folder);
+  if (model.text.folder.empty() && !exported_image) {
     return absl::InvalidArgumentError(model.image.folder.empty()
                                           ? "text.folder is missing: the model would serve nothing"
                                           : "text.folder is missing: images are placed in the text encoder's space");
@@ -166,6 +214,14 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   ServedModel served;
   ModelInfo& info = served.info;
   info.name = model.name;
+  if (model.text.folder.empty()) {
+    auto image = LoadExported(options, model.image, device);
+    if (!image.ok()) return image.status();
+    info.dimensions = image->loaded.program->OutputDimension();
+    info.normalised_by_default = image->normalise;
+    AddImage(options, *std::move(image), &served);
+    return served;
+  }
 
   auto text = LoadText(options, model.text, device);
   if (!text.ok()) return text.status();
@@ -179,18 +235,15 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   info.parameter_bytes = text->loaded.parameter_bytes;
 
   if (!model.image.folder.empty()) {
-    auto image = LoadImage(options, model.image, *text, device);
+    auto image =
+        exported_image ? LoadExported(options, model.image, device) : LoadImage(options, model.image, *text, device);
     if (!image.ok()) return image.status();
-    info.image_width = info.image_height = image->loaded.image_size;
-    info.image_compute_type = std::string(ComputeTypeName(image->loaded.compute_type));
-    info.parameter_count += image->loaded.parameter_count;
-    info.parameter_bytes += image->loaded.parameter_bytes;
-    ContentHash both;
-    both.Add(info.revision);
-    both.Add(image->revision);
-    info.revision = both.Hex();
-    served.image_preparer = MakeImagePreparer({.size = image->loaded.image_size}, options.limits);
-    served.programs[static_cast<size_t>(Modality::kImage)] = std::move(image->loaded.program);
+    if (const uint32_t found = image->loaded.program->OutputDimension(); found != info.dimensions) {
+      return absl::InvalidArgumentError(absl::StrCat(model.image.folder, ": vectors of ", found,
+                                                     " numbers, the text encoder's have ", info.dimensions,
+                                                     ": two models in the configuration serve them"));
+    }
+    AddImage(options, *std::move(image), &served);
 
     if (!model.fusion.kind.empty()) {
       auto fusion = MakeFusionProgram({.fusion = model.fusion,
