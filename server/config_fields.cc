@@ -149,6 +149,13 @@ class Table {
          .print = [=] { return absl::StrCat("[", absl::StrJoin(*value, ", "), "]"); }});
   }
 
+  // As TextList.
+  void PathList(const std::string& key, std::vector<std::string>* value) {
+    TextList(key, value);
+    fields_.back().type = "list of paths";
+    fields_.back().is_path = true;
+  }
+
   std::vector<ConfigField> Take() { return std::move(fields_); }
 
  private:
@@ -233,6 +240,7 @@ void AddEngine(EngineOptions* engine, Table* table) {
   table->Integer("completion_threads", &engine->completion_threads, 1, 1024);
   table->Path("cache_folder", &engine->cache_folder);
   table->Integer("max_models", &engine->max_models, 1, kMaxModels);
+  table->PathList("op_libraries", &engine->op_libraries);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace tributary {
 
 struct ConfigField {
   std::string key;    // "schedule.text.weight"; of a model, without its prefix: "text.dtype"
-  std::string type;   // "integer", "number", "true/false", "text", "path", "list of integers"
+  std::string type;   // "integer", "number", "true/false", "text", "path", "list of integers", "list of paths"
   std::string range;  // "1..1024", "auto, fp32"; empty: any
   bool is_path = false;
   bool is_list = false;

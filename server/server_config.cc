@@ -120,23 +120,30 @@ class FileLoader {
                          const std::string& key) {
     std::string text;
     if (value.IsScalar()) {
-      absl::StatusOr<std::string> expanded = Expand(value.Scalar(), environment_);
-      if (!expanded.ok()) return Error(value, key, expanded.status().message());
-      text = *std::move(expanded);
+      absl::StatusOr<std::string> single = Scalar(value, field);
+      if (!single.ok()) return Error(value, key, single.status().message());
+      text = *std::move(single);
     } else if (value.IsSequence() && field.is_list) {
       for (const YAML::Node& item : value) {
         if (!item.IsScalar()) return Error(item, key, absl::StrCat("expected ", field.type));
-        absl::StrAppend(&text, text.empty() ? "" : ",", item.Scalar());
+        absl::StatusOr<std::string> part = Scalar(item, field);
+        if (!part.ok()) return Error(item, key, part.status().message());
+        absl::StrAppend(&text, text.empty() ? "" : ",", *part);
       }
     } else {
       return Error(name, key,
                    absl::StrCat("expected ", field.type, ", found ", value.IsNull() ? "nothing" : "a group"));
     }
-    if (field.is_path && !text.empty() && fs::path(text).is_relative()) {
-      text = (folder_ / text).lexically_normal().string();
-    }
     absl::Status status = field.set(text);
     return status.ok() ? status : Error(value, key, status.message());
+  }
+
+  absl::StatusOr<std::string> Scalar(const YAML::Node& value, const ConfigField& field) const {
+    absl::StatusOr<std::string> text = Expand(value.Scalar(), environment_);
+    if (text.ok() && field.is_path && !text->empty() && fs::path(*text).is_relative()) {
+      return (folder_ / *text).lexically_normal().string();
+    }
+    return text;
   }
 
   const std::string path_;

@@ -117,13 +117,11 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
                   absl::StrCat(before + 1, "..", kMaxDimensions, " (the list rises)"), size);
     before = std::max(before, size);
   }
-  // Images are served in the text space (ConSE), so the text encoder is needed for them too.
-  check.Require(!model.text.folder.empty(), key + ".text.folder", "given", "empty");
+  // What images need beside their folder (labels and a text encoder for ConSE, or nothing) depends on what is in it.
+  check.Require(!model.text.folder.empty() || !model.image.folder.empty(), key + ".text.folder",
+                "given where image.folder is not", "empty");
   CheckDtype(key + ".text.dtype", model.text.dtype, check);
   CheckDtype(key + ".image.dtype", model.image.dtype, check);
-  if (!model.image.folder.empty()) {
-    check.Require(!model.image.labels.empty(), key + ".image.labels", "given where image.folder is", "empty");
-  }
   check.Require(absl::StrContains(model.image.label_template, "{name}"), key + ".image.label_template",
                 "a text with {name} in it", Quoted(model.image.label_template));
   check.Positive(key + ".image.top_classes", model.image.top_classes);

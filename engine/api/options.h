@@ -122,7 +122,10 @@ struct EngineOptions {
   ScheduleOptions schedule;
   LaneOptions lanes;
   size_t completion_threads = 1;
-  std::string cache_folder;          // derived data (label vectors) by content hash; empty: not cached
+  std::string cache_folder;  // derived data (label vectors) by content hash; empty: not cached
+  // Shared libraries with operators that exported models use; a model's manifest names them by file name. Loading one
+  // runs its code, so that only paths given here are ever loaded.
+  std::vector<std::string> op_libraries;
   std::vector<ModelOptions> models;  // the first is the default
   size_t max_models = 64;            // those loaded at run time included
 };

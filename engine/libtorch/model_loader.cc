@@ -11,6 +11,7 @@
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/libtorch/encode/image_program.h"
 #include "engine/libtorch/encode/text_program.h"
+#include "engine/libtorch/exported/exported_program.h"
 #include "engine/libtorch/fuse/fusion_program.h"
 #include "engine/libtorch/host_embed.h"
 #include "engine/libtorch/output_options.h"
@@ -53,7 +54,8 @@ TextProgramOptions ProgramOptionsOf(const EngineOptions& options, const TextMode
 
 absl::StatusOr<TextPart> LoadText(const EngineOptions& options, const TextModelOptions& text,
                                   const ProgramDevice& device) {
-  auto folder = ReadTextModelFolder(text.folder);
+  const bool exported = IsExportedModel(text.folder);
+  auto folder = exported ? ReadExportedTextFolder(text.folder) : ReadTextModelFolder(text.folder);
   if (!folder.ok()) return folder.status();
   auto preparer = LoadTextPreparer(folder->transformer_folder, text.max_tokens);
   if (!preparer.ok()) return preparer.status();
@@ -103,6 +105,21 @@ struct ImagePart {
   std::string revision;                    // of the weights and the labels
 };
 
+absl::StatusOr<ImagePart> LoadExported(const EngineOptions& options, const ImageModelOptions& image,
+                                       const ProgramDevice& device) {
+  ExportedProgramOptions program = ExportedOptions(options, image.dtype, device);
+  const BatchOptions& batch = BatchOptionsOf(options, Modality::kImage);
+  auto manifest = ReadExportManifest(image.folder);
+  if (manifest.ok() && manifest->image && batch.max_units > 0) {
+    const uint64_t units = uint64_t{manifest->image->size} * manifest->image->size;
+    program.max_batch_items = static_cast<size_t>(std::clamp<uint64_t>(batch.max_units / units, 1, batch.max_items));
+  }
+  auto loaded = LoadExportedImage(image.folder, program);
+  if (!loaded.ok()) return loaded.status();
+  std::string revision = loaded->loaded.revision;
+  return ImagePart{std::move(loaded->loaded), std::move(revision), loaded->normalise};
+}
+
 absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageModelOptions& image, const TextPart& text,
                                     const ModelPlacement& placement) {
   const ProgramDevice& text_device = DevicesOf(placement, Modality::kText).front().device;
@@ -138,6 +155,20 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
   for (const std::string& sentence : *sentences) hash.Add(sentence);
   part.revision = hash.Hex();
   return part;
+}
+
+void AddImage(const EngineOptions& options, ImagePart image, ServedModel* served) {
+  ModelInfo& info = served->info;
+  info.image_width = info.image_height = image.loaded.image_size;
+  info.image_compute_type = std::string(ComputeTypeName(image.loaded.compute_type));
+  info.parameter_count += image.loaded.parameter_count;
+  info.parameter_bytes += image.loaded.parameter_bytes;
+  ContentHash both;
+  both.Add(info.revision);
+  both.Add(image.revision);
+  info.revision = both.Hex();
+  served->image_preparer = MakeImagePreparer({.size = image.loaded.image_size}, options.limits);
+  served->programs[static_cast<size_t>(Modality::kImage)] = std::move(image.loaded.program);
 }
 
 absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelOptions& model,

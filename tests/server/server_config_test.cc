@@ -141,6 +141,17 @@ TEST_CASE("relative paths in the file are relative to it, absolute ones stay") {
   CHECK(config->engine.models[0].image.folder == "here");
 }
 
+TEST_CASE("a list of paths is resolved path by path, from the file with variables, from an override as it is") {
+  const ConfigFile file(std::string("op_libraries: [ops/a.so, '${LIBRARIES}/b.so']\n") + kModel);
+  auto config = LoadConfig(file.path(), {}, Variables({{"LIBRARIES", "/usr/lib"}}));
+  REQUIRE(config.ok());
+  CHECK(config->engine.op_libraries == std::vector<std::string>{file.folder() + "/ops/a.so", "/usr/lib/b.so"});
+  config = LoadConfig(file.path(), {"op_libraries=/x.so,y.so"}, Variables({{"LIBRARIES", ""}}));
+  REQUIRE(config.ok());
+  CHECK(config->engine.op_libraries == std::vector<std::string>{"/x.so", "y.so"});
+  CHECK(ErrorOf(std::string("op_libraries: [{a: b}]\n") + kModel) == "FILE:1: op_libraries: expected list of paths");
+}
+
 TEST_CASE("overrides win over the file, the last one over the others") {
   const ConfigFile file(std::string("lanes: {count: 2}\n") + kModel);
   const auto config =
