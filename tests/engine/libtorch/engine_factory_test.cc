@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -207,6 +208,42 @@ TEST_CASE("What the options name and is not there is an error with the model's n
   options = DefaultModels(cache.path());
   options.models[0].image.placement = {"cpu", "cuda:999"};
   CHECK_THAT(error_of(options), ContainsSubstring("models[0].image.placement is cuda:999"));
+}
+
+TEST_CASE("A model loaded at run time gives the vectors of one loaded at start, and goes when it is unloaded") {
+  const TemporaryFolder cache;
+  SteadyClock clock;
+  Observer observer;
+  EngineOptions options = DefaultModels(cache.path());
+  options.models[0].text.placement = {"cpu"};
+  auto engine = CreateLibtorchEngine(options, &clock, &observer);
+  CAPTURE(std::string(engine.status().message()));
+  REQUIRE(engine.ok());
+
+  ModelOptions second = options.models[0];
+  second.name = "second";
+  second.image.folder = "";
+  const auto loaded = (*engine)->LoadModel(second);
+  CAPTURE(std::string(loaded.status().message()));
+  REQUIRE(loaded.ok());
+  CHECK_FALSE(loaded->is_default);
+  CHECK_FALSE(loaded->image);
+  const auto embed = [&](const std::string& model) {
+    EmbedRequest request;
+    request.options.model = model;
+    request.inputs.push_back(Text("a photo of a cat"));
+    return Call(**engine, std::move(request)).results[0].text;
+  };
+  CHECK(embed("second") == embed("minilm"));
+
+  second.text.folder = "/nonexistent";
+  CHECK_THAT(std::string((*engine)->LoadModel(second).status().message()),
+             ContainsSubstring("model 'second': cannot open /nonexistent/config.json"));
+  CHECK(embed("second") == embed("minilm"));  // what served before serves on
+  second.text.placement = {"cuda:999"};
+  CHECK_THAT(std::string((*engine)->LoadModel(second).status().message()), ContainsSubstring("model.text.placement"));
+  CHECK((*engine)->UnloadModel("second", std::chrono::hours(1)).ok());
+  CHECK((*engine)->Models().size() == 1);
 }
 
 TEST_CASE("Another tokeniser or configuration over the same weights does not meet the cached label vectors") {
