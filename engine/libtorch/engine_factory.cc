@@ -80,10 +80,13 @@ using DevicesByModality = std::array<std::set<ProgramDevice>, kModalityCount>;
 // `key`: of the model, as errors name it.
 absl::StatusOr<DevicesByModality> ResolvePlacement(const EngineOptions& options, const std::string& key,
                                                    const ModelOptions& model) {
-  const bool images = !model.image.folder.empty();
+  auto parts = FindParts(model);
+  if (!parts.ok()) return absl::Status(parts.status().code(), absl::StrCat(key, ": ", parts.status().message()));
+  const bool texts = !parts->text.empty();
+  const bool images = !parts->image.empty();
   const std::array<const Placement*, kModalityCount> placements = {
-      &model.text.placement, images ? &model.image.placement : nullptr,
-      images && !model.fusion.kind.empty() ? &model.fusion.placement : nullptr};
+      texts ? &model.text.placement : nullptr, images ? &model.image.placement : nullptr,
+      texts && images && !model.fusion.kind.empty() ? &model.fusion.placement : nullptr};
   DevicesByModality devices;
   for (const Modality modality : kAllModalities) {
     const auto m = static_cast<size_t>(modality);

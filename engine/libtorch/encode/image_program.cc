@@ -193,7 +193,7 @@ absl::StatusOr<LoadedImageProgram> LoadImageProgram(const std::string& folder, c
   const int64_t dimensions = labels != nullptr ? static_cast<int64_t>(labels->dimension) : info.dimensions;
   auto program = std::make_unique<ImageProgram>(*std::move(encoder), std::move(head), dimensions, options.device,
                                                 max_items, *slice);
-  if (auto status = program->Warm(); !status.ok()) return status;
+  if (auto status = options.warm ? program->Warm() : absl::OkStatus(); !status.ok()) return status;
   loaded.program = std::move(program);
   return loaded;
 }

@@ -20,6 +20,7 @@ struct ImageProgramOptions {
   ProgramDevice device = {};
   size_t max_batch_items = 0;  // 0: what suits the encoder; on CPU at most 4
   size_t top_classes = 10;     // k of ConSE
+  bool warm = true;            // false: each size of batch costs its first one some milliseconds more
 };
 
 struct LoadedImageProgram {

@@ -226,7 +226,7 @@ absl::StatusOr<LoadedTextProgram> LoadTextProgram(const TextModelFolder& folder,
   }
   auto program = std::make_unique<TextProgram>(*std::move(encoder), *std::move(head), options.device, max_tokens,
                                                options.max_batch_items);
-  if (auto status = program->Warm(); !status.ok()) return status;
+  if (auto status = options.warm ? program->Warm() : absl::OkStatus(); !status.ok()) return status;
   loaded.program = std::move(program);
   return loaded;
 }

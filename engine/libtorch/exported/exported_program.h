@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/api/options.h"
 #include "engine/libtorch/device/program_device.h"
 #include "engine/libtorch/encode/image_program.h"
 #include "engine/libtorch/encode/text_program.h"
@@ -28,6 +29,10 @@ struct ExportedProgramOptions {
   size_t lanes = 1;               // that will run it at the same time
   std::vector<std::string> op_libraries = {};
 };
+
+// Those of a model that runs on the lanes of a device.
+ExportedProgramOptions ExportedOptionsFor(const EngineOptions& options, const std::string& dtype,
+                                          const ProgramDevice& device);
 
 // What ReadTextModelFolder says of an exported text model, with what its manifest says in place of modules.json.
 // Errors: those of both readers.

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/worker_thread.h"
 #include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/encode/text_head.h"
 #include "engine/libtorch/exported/exported_program.h"
@@ -169,6 +170,14 @@ void ExportedText::Encode(const StagedBatch& staged, const std::byte* input, std
 }
 
 }  // namespace
+
+ExportedProgramOptions ExportedOptionsFor(const EngineOptions& options, const std::string& dtype,
+                                          const ProgramDevice& device) {
+  ExportedProgramOptions exported{.dtype = dtype, .device = device, .op_libraries = options.op_libraries};
+  exported.lanes = options.lanes.count;
+  if (exported.lanes == 0) exported.lanes = device.kind == DeviceKind::kCuda ? 2 : UsableCpuCount();
+  return exported;
+}
 
 absl::StatusOr<TextModelFolder> ReadExportedTextFolder(const std::string& folder) {
   auto manifest = ReadExportManifest(folder);

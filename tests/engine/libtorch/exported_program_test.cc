@@ -187,7 +187,7 @@ TEST_CASE("A TorchScript image model gives PyTorch's vector of the same bytes, a
   CAPTURE(std::string(loaded.status().message()));
   REQUIRE(loaded.ok());
   const BatchProgram& program = *loaded->loaded.program;
-  CHECK(loaded->loaded.image_size == 16);
+  CHECK(loaded->loaded.image_width == 16);
   CHECK(loaded->loaded.compute_type == ComputeType::kFp32);
   CHECK_FALSE(loaded->normalise);
   CHECK(program.MaxBatchUnits() == 4 * 16 * 16);
