@@ -142,4 +142,10 @@ absl::Status Validate(const EngineOptions& options) {
   return check.status();
 }
 
+absl::Status ValidateModel(const ModelOptions& model) {
+  Checker check;
+  CheckModel("model", model, check);
+  return check.status();
+}
+
 }  // namespace tributary

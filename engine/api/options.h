@@ -108,5 +108,7 @@ struct EngineOptions {
 
 // INVALID_ARGUMENT naming the key and the value ("schedule.text.weight must be > 0, is -1").
 absl::Status Validate(const EngineOptions& options);
+// The same of one model by itself, its keys below "model".
+absl::Status ValidateModel(const ModelOptions& model);
 
 }  // namespace tributary

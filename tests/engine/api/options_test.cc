@@ -98,6 +98,13 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
   }
 }
 
+TEST_CASE("one model by itself is judged as in the list") {
+  ModelOptions model = Valid().models[0];
+  CHECK(ValidateModel(model).ok());
+  model.text.folder = "";
+  CHECK(MessageOf(ValidateModel(model)) == "model.text.folder must be given, is empty");
+}
+
 TEST_CASE("devices with an index and a model without pairs are valid") {
   EngineOptions options = Valid();
   options.lanes.device = "cuda:3";
