@@ -10,15 +10,7 @@
 
 namespace tributary {
 
-const ModelInfo* CallEnvironment::FindModel(std::string_view name) const {
-  if (name.empty()) return &models.front();
-  for (const ModelInfo& model : models) {
-    if (model.name == name) return &model;
-  }
-  return nullptr;
-}
-
-absl::Status CallEnvironment::NoSuchModel(std::string_view name) const {
+absl::Status NoSuchModel(const std::vector<ModelInfo>& models, std::string_view name) {
   auto append_name = [](std::string* out, const ModelInfo& model) { out->append(model.name); };
   // The served names first: the message is cut at its end, and the name asked for may be of any length.
   return absl::NotFoundError(absl::StrCat("models served are ", absl::StrJoin(models, ", ", append_name), ", not \"",
@@ -32,8 +24,9 @@ absl::StatusOr<size_t> CallEnvironment::CheckCall(const WireRequest& call) const
     return absl::InvalidArgumentError(absl::StrCat("the call has ", inputs, " inputs, the limit is ",
                                                    limits.max_inputs_per_call, " (admission.max_inputs_per_call)"));
   }
-  const ModelInfo* model = FindModel(request.options.model);
-  if (model == nullptr) return NoSuchModel(request.options.model);
+  const ServedModels::List served = models->Get();
+  const ModelInfo* model = FindModel(*served, request.options.model);
+  if (model == nullptr) return NoSuchModel(*served, request.options.model);
   const size_t header_bytes = model->name.size() + model->revision.size() + 16;
   // A size over the full one is refused by the engine, as any other the model does not have.
   const size_t dimensions =

@@ -12,6 +12,7 @@
 #include "server/call_tracker.h"
 #include "server/error_log.h"
 #include "server/rpc_observer.h"
+#include "server/served_models.h"
 #include "server/wire_convert.h"
 
 namespace tributary {
@@ -32,12 +33,8 @@ struct CallEnvironment {
   CallTracker* calls = nullptr;
   AnswerBudget* answers = nullptr;
   CallLimits limits;
-  std::vector<ModelInfo> models;  // the default first; not empty
+  const ServedModels* models = nullptr;
 
-  // Null: not served. Empty: the default.
-  const ModelInfo* FindModel(std::string_view name) const;
-  // NOT_FOUND naming the served models.
-  absl::Status NoSuchModel(std::string_view name) const;
   // The most bytes the answer can take.
   // Errors: NOT_FOUND no such model; INVALID_ARGUMENT over a limit of the call.
   absl::StatusOr<size_t> CheckCall(const WireRequest& call) const;
@@ -47,6 +44,9 @@ struct CallEnvironment {
   void LogFaults(RpcMethod method, const absl::Status& status) const;
   void LogFaults(RpcMethod method, const EmbedResponse& response) const;
 };
+
+// NOT_FOUND naming the served models.
+absl::Status NoSuchModel(const std::vector<ModelInfo>& models, std::string_view name);
 
 // One call's start and end as the observer sees them. Lives in the reactor; Finished() is called in OnDone.
 class CallRecord {

@@ -15,7 +15,7 @@ std::string_view HelpText() {
   --listen ADDRESS:PORT     same as --set server.listen=...; port 0: the system picks one
   --metrics-listen ADDRESS:PORT
                             same as --set metrics.listen=...; empty: no metrics port
-  --port-file FILE          writes the ports listened on, once ready: grpc_port=N and metrics_port=N
+  --port-file FILE          writes the ports listened on, once ready: grpc_port=N, metrics_port=N, admin_port=N
   --check-config            checks and prints the configuration, loads nothing; exit code 0: it is good
   --check-health ADDRESS:PORT
                             asks a server there for its health, in plain text; exit code 0: it is serving

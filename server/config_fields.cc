@@ -197,6 +197,8 @@ void AddServer(ServerConfig* config, Table* table) {
   table->Path("server.tls.certificate", &server.tls.certificate);
   table->Path("server.tls.key", &server.tls.key);
   table->Path("server.tls.client_ca", &server.tls.client_ca);
+  table->Text("admin.listen", &config->admin.listen);
+  table->Path("admin.token_file", &config->admin.token_file);
   table->Millis("lifecycle.drain_timeout_millis", &config->lifecycle.drain_timeout, 0, kDayMillis);
   table->Millis("health.check_interval_millis", &config->health.check_interval, 10, 60000);
   table->Millis("health.max_batch_millis", &config->health.max_batch_time, 1, kDayMillis);

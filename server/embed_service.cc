@@ -37,7 +37,8 @@ absl::Status AnswerListModels(const CallEnvironment& environment, grpc::ByteBuff
   auto message = ParseMessage<v1::ListModelsRequest>(request);
   if (!message.ok()) return message.status();
   v1::ListModelsResponse answer;
-  for (const ModelInfo& model : environment.models) ToWire(model, answer.add_models());
+  const ServedModels::List served = environment.models->Get();
+  for (const ModelInfo& model : *served) ToWire(model, answer.add_models());
   *response = SerializeMessage(answer);
   return absl::OkStatus();
 }
@@ -45,8 +46,9 @@ absl::Status AnswerListModels(const CallEnvironment& environment, grpc::ByteBuff
 absl::Status AnswerGetModel(const CallEnvironment& environment, grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   auto message = ParseMessage<v1::GetModelRequest>(request);
   if (!message.ok()) return message.status();
-  const ModelInfo* model = environment.FindModel((*message)->name());
-  if (model == nullptr) return environment.NoSuchModel((*message)->name());
+  const ServedModels::List served = environment.models->Get();
+  const ModelInfo* model = FindModel(*served, (*message)->name());
+  if (model == nullptr) return NoSuchModel(*served, (*message)->name());
   v1::Model answer;
   ToWire(*model, &answer);
   *response = SerializeMessage(answer);
@@ -54,10 +56,6 @@ absl::Status AnswerGetModel(const CallEnvironment& environment, grpc::ByteBuffer
 }
 
 }  // namespace
-
-EmbedService::EmbedService(CallEnvironment environment) : environment_(std::move(environment)) {
-  environment_.models = environment_.engine->Models();
-}
 
 grpc::ServerUnaryReactor* EmbedService::EmbedText(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {

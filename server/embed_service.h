@@ -21,8 +21,7 @@ using RawEmbeddingService =
 // Ownership: lives longer than the gRPC server and its calls; calls borrow the environment.
 class EmbedService final : public RawEmbeddingService {
  public:
-  // `environment.models` is filled here, from the engine.
-  explicit EmbedService(CallEnvironment environment);
+  explicit EmbedService(const CallEnvironment& environment) : environment_(environment) {}
 
   grpc::ServerUnaryReactor* EmbedText(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                       grpc::ByteBuffer* response) override;
@@ -38,7 +37,7 @@ class EmbedService final : public RawEmbeddingService {
                                      grpc::ByteBuffer* response) override;
 
  private:
-  CallEnvironment environment_;
+  const CallEnvironment environment_;
 };
 
 }  // namespace tributary

@@ -11,7 +11,6 @@
 #include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
-#include "tributary/v1/embedding_service.grpc.pb.h"
 
 namespace tributary {
 namespace {
@@ -76,20 +75,20 @@ void SetLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerOptions& options,
-                                                               grpc::Service* service) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerOptions& options, grpc::Service* service,
+                                                               GrpcServerName name) {
   absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> credentials = Credentials(options.tls);
   if (!credentials.ok()) return credentials.status();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   SetLimits(options, &builder);
-  auto server = std::unique_ptr<GrpcServer>(new GrpcServer());
+  auto server = std::unique_ptr<GrpcServer>(new GrpcServer(std::move(name)));
   builder.AddListeningPort(options.listen, *credentials, &server->port_);
   builder.RegisterService(service);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || server->port_ == 0) {
-    return absl::UnavailableError(absl::StrCat("server.listen: cannot listen on ", options.listen));
+    return absl::UnavailableError(absl::StrCat(server->name_.key, ": cannot listen on ", options.listen));
   }
   server->SetServing(true);
   return server;
@@ -99,7 +98,7 @@ GrpcServer::~GrpcServer() { Shutdown(Duration::zero()); }
 
 void GrpcServer::SetServing(bool serving) {
   grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  health->SetServingStatus(v1::EmbeddingService::service_full_name(), serving);
+  health->SetServingStatus(name_.service, serving);
   health->SetServingStatus("", serving);
 }
 

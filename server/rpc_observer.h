@@ -11,13 +11,23 @@
 
 namespace tributary {
 
-enum class RpcMethod : uint8_t { kEmbedText, kEmbedImage, kEmbedPair, kEmbedStream, kListModels, kGetModel };
-inline constexpr size_t kRpcMethodCount = 6;
+// Of both services.
+enum class RpcMethod : uint8_t {
+  kEmbedText,
+  kEmbedImage,
+  kEmbedPair,
+  kEmbedStream,
+  kListModels,
+  kGetModel,
+  kLoadModel,
+  kUnloadModel
+};
+inline constexpr size_t kRpcMethodCount = 8;
 
 // The method's name in the contract: bounded label values.
 constexpr std::string_view RpcMethodName(RpcMethod method) {
-  constexpr std::array<std::string_view, kRpcMethodCount> kNames = {"EmbedText",   "EmbedImage", "EmbedPair",
-                                                                    "EmbedStream", "ListModels", "GetModel"};
+  constexpr std::array<std::string_view, kRpcMethodCount> kNames = {
+      "EmbedText", "EmbedImage", "EmbedPair", "EmbedStream", "ListModels", "GetModel", "LoadModel", "UnloadModel"};
   return kNames[static_cast<size_t>(method)];
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "google/protobuf/stubs/logging.h"
+#include "server/admin_server.h"
 #include "server/answer_budget.h"
 #include "server/call_tracker.h"
 #include "server/embed_service.h"
@@ -17,6 +18,7 @@
 #include "server/metrics_server.h"
 #include "server/progress_watchdog.h"
 #include "server/prometheus_observer.h"
+#include "server/served_models.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -34,12 +36,13 @@ void SetUpLogging(const LogOptions& options) {
 }
 
 // Whole or not at all: scripts wait for the file to appear.
-bool WritePortFile(const std::string& path, int grpc_port, int metrics_port) {
+bool WritePortFile(const std::string& path, int grpc_port, int metrics_port, int admin_port) {
   const std::string temporary = path + ".part";
   {
     std::ofstream file(temporary);
     file << "grpc_port=" << grpc_port << "\n";
     if (metrics_port != 0) file << "metrics_port=" << metrics_port << "\n";
+    if (admin_port != 0) file << "admin_port=" << admin_port << "\n";
     if (!file.flush()) return false;
   }
   std::error_code error;
@@ -89,6 +92,7 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
   const TimePoint load_begin = clock.Now();
   const absl::StatusOr<std::unique_ptr<Engine>> engine = make_engine(config.engine, &clock, observer.get());
   if (!engine.ok()) return CannotStart(engine.status());
+  ServedModels models(engine->get());
   EmbedService service({.engine = engine->get(),
                         .clock = &clock,
                         .observer = observer.get(),
@@ -96,14 +100,27 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
                         .calls = &calls,
                         .answers = answers.get(),
                         .limits = Limits(config),
-                        .models = {}});
+                        .models = &models});
   const absl::StatusOr<std::unique_ptr<MetricsServer>> metrics =
       StartMetrics(config.metrics, engine->get(), build, observer, answers);
   if (!metrics.ok()) return CannotStart(metrics.status());
   const int metrics_port = *metrics == nullptr ? 0 : (*metrics)->port();
   const absl::StatusOr<std::unique_ptr<GrpcServer>> server = GrpcServer::Create(config.server, &service);
   if (!server.ok()) return CannotStart(server.status());
+  const absl::StatusOr<std::unique_ptr<AdminServer>> admin =
+      AdminServer::Create(config, {.engine = engine->get(),
+                                   .models = &models,
+                                   .clock = &clock,
+                                   .observer = observer.get(),
+                                   .errors = &errors,
+                                   .worker = nullptr,
+                                   .token = {},
+                                   .config_folder = {},
+                                   .log = [](const std::string& line) { spdlog::info("{}", line); }});
+  if (!admin.ok()) return CannotStart(admin.status());
+  const int admin_port = *admin == nullptr ? 0 : (*admin)->port();
   DrainResult drained;
+  bool admin_idle = true;
   {
     const ProgressWatchdog watchdog(engine->get(), config.health, [&](bool serving, const std::string& reason) {
       (*server)->SetServing(serving);
@@ -113,18 +130,29 @@ int RunServer(const ServerConfig& config, const EngineFactory& make_engine, cons
         spdlog::error("{}: health is NOT_SERVING", reason);
       }
     });
-    if (!port_file.empty() && !WritePortFile(port_file, (*server)->port(), metrics_port)) {
+    if (!port_file.empty() && !WritePortFile(port_file, (*server)->port(), metrics_port, admin_port)) {
       return CannotStart(absl::UnavailableError("--port-file: cannot write " + port_file));
     }
-    spdlog::info("ready after {:.2f} s: gRPC on port {}, metrics on port {}", ToSeconds(clock.Now() - load_begin),
-                 (*server)->port(), metrics_port == 0 ? "none" : std::to_string(metrics_port));
+    const auto shown = [](int port) { return port == 0 ? "none" : std::to_string(port); };
+    spdlog::info("ready after {:.2f} s: gRPC on port {}, metrics on port {}, admin on port {}",
+                 ToSeconds(clock.Now() - load_begin), (*server)->port(), shown(metrics_port), shown(admin_port));
     const int signal = WaitForStopSignal();
     spdlog::info("signal {}: draining {} calls", signal, calls.open());
+    const TimePoint end = clock.Now() + config.lifecycle.drain_timeout;
+    if (*admin != nullptr) (*admin)->StopServing();
     drained = Drain(**server, **engine, calls, config.lifecycle.drain_timeout);
+    // A model that is being loaded cannot be stopped half way.
+    if (drained.unanswered == 0 && *admin != nullptr) admin_idle = (*admin)->Shutdown(end);
   }
   if (drained.unanswered > 0) {
     // Destroying the server would wait for these calls without limit.
     spdlog::error("{} calls were still unanswered after {} s: leaving them", drained.unanswered,
+                  ToSeconds(config.lifecycle.drain_timeout));
+    spdlog::shutdown();
+    std::_Exit(2);
+  }
+  if (!admin_idle) {
+    spdlog::error("a model was still being loaded or unloaded after {} s: leaving it",
                   ToSeconds(config.lifecycle.drain_timeout));
     spdlog::shutdown();
     std::_Exit(2);

@@ -1,8 +1,15 @@
 #include "server/server_config.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -19,13 +26,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ${NAME} and ${NAME:-default}; every other '$' stands for itself.
+// ${NAME} and ${NAME:-default}; every other '$' stands for itself. Without an environment both are errors.
 absl::StatusOr<std::string> Expand(const std::string& text, const Environment& environment) {
   std::string out;
   size_t position = 0;
   while (true) {
     const size_t begin = text.find("${", position);
     if (begin == std::string::npos) return out + text.substr(position);
+    if (environment == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("'", text, "' has ${, the environment is not read here"));
+    }
     const size_t end = text.find('}', begin);
     if (end == std::string::npos) return absl::InvalidArgumentError(absl::StrCat("'", text, "' has ${ without }"));
     out += text.substr(position, begin - position);
@@ -58,26 +68,34 @@ bool IsGroup(const std::vector<ConfigField>& fields, const std::string& key) {
   return false;
 }
 
-// Reads one YAML file into a configuration. Errors carry file, line and key.
-class FileLoader {
+// Reads YAML into a configuration or one model. Errors carry file, line and key.
+class YamlLoader {
  public:
-  FileLoader(std::string path, const Environment& environment, ServerConfig* config)
-      : path_(std::move(path)), folder_(fs::path(path_).parent_path()), environment_(environment), config_(config) {}
+  // `name` stands for the file in messages; `folder` is where relative paths begin.
+  YamlLoader(std::string name, fs::path folder, const Environment& environment)
+      : path_(std::move(name)), folder_(std::move(folder)), environment_(environment) {}
 
-  absl::Status Load() {
+  absl::Status LoadFile(ServerConfig* config) {
     std::ifstream file(path_);
     std::stringstream text;
     if (!file || !(text << file.rdbuf())) return absl::NotFoundError(absl::StrCat("cannot read ", path_));
+    config_ = config;
+    return Load(text.str(), ConfigFields(config));
+  }
+
+  absl::Status LoadModel(const std::string& text, ModelOptions* model) { return Load(text, ModelFields(model)); }
+
+ private:
+  absl::Status Load(const std::string& text, const std::vector<ConfigField>& fields) {
     try {
-      const YAML::Node root = YAML::Load(text.str());
+      const YAML::Node root = YAML::Load(text);
       if (!root.IsMap()) return absl::InvalidArgumentError(absl::StrCat(path_, ":1: expected keys and values"));
-      return LoadGroup(root, ConfigFields(config_), "", "");
+      return LoadGroup(root, fields, "", "");
     } catch (const YAML::Exception& error) {
       return absl::InvalidArgumentError(absl::StrCat(path_, ":", error.mark.line + 1, ": ", error.msg));
     }
   }
 
- private:
   absl::Status Error(const YAML::Node& at, const std::string& key, absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ":", at.Mark().line + 1, ": ", key, ": ", what));
   }
@@ -96,7 +114,7 @@ class FileLoader {
 
   absl::Status LoadEntry(const YAML::Node& name, const YAML::Node& value, const std::vector<ConfigField>& fields,
                          const std::string& key, const std::string& place) {
-    if (key == "models" && place.empty()) return LoadModels(name, value);
+    if (key == "models" && place.empty() && config_ != nullptr) return LoadModels(name, value);
     if (const ConfigField* field = FindField(fields, key)) return LoadValue(name, value, *field, place + key);
     if (!IsGroup(fields, key)) return Error(name, place + key, "unknown key");
     if (value.IsNull()) return absl::OkStatus();
@@ -149,8 +167,8 @@ class FileLoader {
   const std::string path_;
   const fs::path folder_;
   const Environment& environment_;
-  ServerConfig* const config_;
-  std::set<std::string> seen_;  // a key may be written as groups or with dots, but once
+  ServerConfig* config_ = nullptr;  // of a model: none
+  std::set<std::string> seen_;      // a key may be written as groups or with dots, but once
 };
 
 absl::Status ApplyOverride(const std::string& assignment, const Environment& environment, ServerConfig* config) {
@@ -191,6 +209,16 @@ absl::Status CheckAddress(const std::string& key, const std::string& address) {
   return absl::OkStatus();
 }
 
+absl::Status CheckAdmin(const AdminOptions& admin) {
+  if (admin.listen.empty()) return absl::OkStatus();
+  if (absl::Status status = CheckAddress("admin.listen", admin.listen); !status.ok()) return status;
+  if (!admin.token_file.empty() || IsLocalAddress(admin.listen)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("admin.listen is ", admin.listen,
+                   ", which other machines can reach: admin.token_file must be given, or a "
+                   "loopback address (127.0.0.1:PORT) or unix: address"));
+}
+
 absl::Status CheckTls(const TlsOptions& tls) {
   if (tls.certificate.empty() != tls.key.empty()) {
     return absl::InvalidArgumentError("server.tls.certificate and server.tls.key must be given together");
@@ -202,6 +230,17 @@ absl::Status CheckTls(const TlsOptions& tls) {
 }
 
 }  // namespace
+
+bool IsLocalAddress(const std::string& address) {
+  if (absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:")) return true;
+  std::string host = address.substr(0, address.rfind(':'));
+  if (host == "localhost") return true;
+  std::array<uint8_t, sizeof(in6_addr)> bytes{};
+  if (inet_pton(AF_INET, host.c_str(), bytes.data()) == 1) return bytes[0] == 127;
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1 &&
+         std::equal(bytes.begin(), bytes.end(), std::begin(in6addr_loopback.s6_addr));
+}
 
 Environment ProcessEnvironment() {
   return [](const std::string& name) -> std::optional<std::string> {
@@ -219,17 +258,26 @@ Environment ProcessEnvironment() {
 absl::StatusOr<ServerConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides,
                                         const Environment& environment) {
   ServerConfig config;
-  if (absl::Status status = FileLoader(path, environment, &config).Load(); !status.ok()) return status;
+  config.folder = fs::path(path).parent_path().string();
+  YamlLoader loader(path, config.folder, environment);
+  if (absl::Status status = loader.LoadFile(&config); !status.ok()) return status;
   for (const std::string& assignment : overrides) {
     if (absl::Status status = ApplyOverride(assignment, environment, &config); !status.ok()) return status;
   }
   if (absl::Status status = CheckTls(config.server.tls); !status.ok()) return status;
+  if (absl::Status status = CheckAdmin(config.admin); !status.ok()) return status;
   if (absl::Status status = Validate(config.engine); !status.ok()) return status;
   if (absl::Status status = CheckAddress("server.listen", config.server.listen); !status.ok()) return status;
   if (!config.metrics.listen.empty()) {
     if (absl::Status status = CheckAddress("metrics.listen", config.metrics.listen); !status.ok()) return status;
   }
   return config;
+}
+
+absl::StatusOr<ModelOptions> ParseModel(const std::string& text, const std::string& name, const std::string& folder) {
+  ModelOptions model;
+  if (absl::Status status = YamlLoader(name, folder, nullptr).LoadModel(text, &model); !status.ok()) return status;
+  return model;
 }
 
 std::string PrintConfig(const ServerConfig& config) {

@@ -33,6 +33,12 @@ struct GrpcServerOptions {
   TlsOptions tls = {};
 };
 
+// The service that loads and unloads models; its TLS is the server's.
+struct AdminOptions {
+  std::string listen = {};      // empty: no admin port
+  std::string token_file = {};  // empty: `listen` must be a loopback or unix: address
+};
+
 struct LifecycleOptions {
   Duration drain_timeout = std::chrono::seconds(30);
 };
@@ -58,7 +64,9 @@ struct LogOptions {
 };
 
 struct ServerConfig {
+  std::string folder;  // of the file
   GrpcServerOptions server;
+  AdminOptions admin;
   LifecycleOptions lifecycle;
   HealthOptions health;
   MetricsOptions metrics;
@@ -78,6 +86,14 @@ Environment ProcessEnvironment();
 //   wrong type, out of range, unset variable), or the key alone where several keys contradict each other.
 absl::StatusOr<ServerConfig> LoadConfig(const std::string& path, const std::vector<std::string>& overrides,
                                         const Environment& environment);
+
+// One entry of `models`, read as the file reads it; `name` stands for the file in messages, `folder` is where relative
+// paths begin. The environment is not read: ${NAME} is an error.
+// Errors: INVALID_ARGUMENT "NAME:LINE: KEY: what is wrong".
+absl::StatusOr<ModelOptions> ParseModel(const std::string& text, const std::string& name, const std::string& folder);
+
+// Whether only this machine can reach the address: "unix:...", "localhost:PORT", a loopback IPv4 or IPv6 address.
+bool IsLocalAddress(const std::string& address);
 
 // "key: value" lines, one per key, as the program prints them at start.
 std::string PrintConfig(const ServerConfig& config);

@@ -20,6 +20,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/scrape.h"
 #include "tests/support/temporary_folder.h"
+#include "tributary/v1/admin_service.grpc.pb.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
 namespace tributary {
@@ -210,6 +211,43 @@ TEST_CASE("a starting server prints its configuration once: what --check-config 
   CHECK(check.Wait() == 0);
   CHECK_THAT(check.out(), ContainsSubstring("lanes.count: 3\n"));
   CHECK_THAT(printed, ContainsSubstring(check.out()));
+}
+
+TEST_CASE("the admin port is there where it is asked for, apart from the embedding one, and ends with the server") {
+  Process without(kServe);
+  CHECK(without.Ports().count("admin_port") == 0);
+
+  std::vector<std::string> flags = kServe;
+  flags.push_back("--set=admin.listen=127.0.0.1:0");
+  Process process(flags);
+  const std::string port = process.Ports().at("admin_port");
+  CHECK(port != process.Ports().at("grpc_port"));
+  const auto load = [](const std::shared_ptr<grpc::Channel>& channel, const std::string& config) {
+    grpc::ClientContext context;
+    v1::LoadModelRequest request;
+    request.set_config(config);
+    v1::Model model;
+    return v1::AdminService::NewStub(channel)->LoadModel(&context, request, &model);
+  };
+  const auto admin = grpc::CreateChannel("127.0.0.1:" + port, grpc::InsecureChannelCredentials());
+  CHECK(load(admin, "name: m\n").error_message() == "model.text.folder must be given, is empty");
+  // The fake engine has no loader.
+  CHECK(load(admin, "name: m\ntext.folder: /m\n").error_code() == grpc::StatusCode::UNIMPLEMENTED);
+  CHECK(load(process.Connect(), "name: m\n").error_code() == grpc::StatusCode::UNIMPLEMENTED);
+  process.Signal(SIGTERM);
+  CHECK(process.Wait() == 0);
+  CHECK_THAT(process.err(), ContainsSubstring("asked to load model 'm': UNIMPLEMENTED"));
+}
+
+TEST_CASE("an admin port that others can reach, or whose token is none, is an error at start") {
+  Process open({"--config=DIR/config.yaml", "--set=admin.listen=0.0.0.0:0"});
+  CHECK(open.Wait() == 1);
+  CHECK_THAT(open.err(), ContainsSubstring("admin.listen is 0.0.0.0:0") && ContainsSubstring("admin.token_file"));
+  std::vector<std::string> flags = kServe;
+  flags.insert(flags.end(), {"--set=admin.listen=127.0.0.1:0", "--set=admin.token_file=/nowhere/token"});
+  Process no_token(flags);
+  CHECK(no_token.Wait() == 1);
+  CHECK_THAT(no_token.err(), ContainsSubstring("admin.token_file: cannot read /nowhere/token"));
 }
 
 TEST_CASE("SIGINT ends the server too, and an idle server at once") {

@@ -111,6 +111,40 @@ TEST_CASE("what contradicts itself is named by key") {
   CHECK(ErrorOf(std::string("lanes: {device: gpu}\n") + kModel).find("lanes.device must be") == 0);
 }
 
+TEST_CASE("an admin port that others can reach needs a token") {
+  for (const char* local : {"127.0.0.1:1", "127.8.9.10:1", "localhost:1", "[::1]:1", "unix:/run/admin"}) {
+    INFO(local);
+    CHECK(IsLocalAddress(local));
+    CHECK(ErrorOf(kModel, {"admin.listen=" + std::string(local)}) == "OK");
+  }
+  for (const char* open : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "127.evil.example:1", "localhost.example:1", "[::2]:1",
+                           "[::ffff:127.0.0.1]:1", "unixhost:1", ":1"}) {
+    INFO(open);
+    CHECK_FALSE(IsLocalAddress(open));
+    CHECK(ErrorOf(kModel, {"admin.listen=" + std::string(open)}).find("admin.listen is " + std::string(open)) == 0);
+    CHECK(ErrorOf(kModel, {"admin.listen=" + std::string(open), "admin.token_file=/t"}) == "OK");
+  }
+  CHECK(ErrorOf(kModel, {"admin.listen=nonsense"}).find("admin.listen must be HOST:PORT") == 0);
+}
+
+TEST_CASE("one model's entry is read as the file reads it, without the environment") {
+  const auto model = ParseModel("name: m\ntext: {folder: t, max_tokens: 7}\nimage.folder: /abs\n", "config", "/etc/x");
+  REQUIRE(model.ok());
+  CHECK(model->name == "m");
+  CHECK(model->text.folder == "/etc/x/t");
+  CHECK(model->text.max_tokens == 7);
+  CHECK(model->image.folder == "/abs");
+  const auto error = [](const std::string& text) {
+    return std::string(ParseModel(text, "config", "").status().message());
+  };
+  CHECK(error("name: m\ntext:\n  folder: a\n  folder: b\n") == "config:4: text.folder: the key is repeated");
+  CHECK(error("models: []\n") == "config:1: models: unknown key");
+  CHECK(error("- name: m\n") == "config:1: expected keys and values");
+  CHECK(error("name: ${HOME:-x}\n") == "config:1: name: '${HOME:-x}' has ${, the environment is not read here");
+  CHECK(error("matryoshka_dimensions: [64, 0]\n") ==
+        "config:1: matryoshka_dimensions: expected integers, each 1..65536, found '64,0'");
+}
+
 TEST_CASE("a file that cannot be read is named") {
   const auto config = LoadConfig("/nowhere/x.yaml", {}, Variables({}));
   CHECK(config.status().code() == absl::StatusCode::kNotFound);

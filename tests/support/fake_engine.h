@@ -13,17 +13,19 @@
 
 #include "engine/api/cancel_token.h"
 #include "engine/api/engine.h"
+#include "tests/support/thread_name.h"
 
 namespace tributary {
 
 // Vectors are {bytes of the input, 1, 2, ...}; an input of the text or the encoded bytes "broken" is an
-// INVALID_ARGUMENT. Model "fake" lists the sizes {2} and the prompts "document" and "query". Completions run on its own
+// INVALID_ARGUMENT. Its models list the size 2 and the prompts "document" and "query". Completions run on its own
 // thread, in the order of release. The destructor releases what is held. Thread-safety: all methods from any thread.
 class FakeEngine final : public Engine {
  public:
   explicit FakeEngine(uint32_t dimensions = 4) : dimensions_(dimensions), thread_([this] { Complete(); }) {}
   ~FakeEngine() override {
     Release();
+    ReleaseOperations();
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -57,6 +59,35 @@ class FakeEngine final : public Engine {
   }
   void SetSnapshot(EngineSnapshot snapshot) {
     Set([&] { snapshot_ = std::move(snapshot); });
+  }
+
+  // From now on loads and unloads wait until ReleaseOperations().
+  void HoldOperations() {
+    Set([this] { operations_held_ = true; });
+  }
+  void ReleaseOperations() {
+    Set([this] { operations_held_ = false; });
+  }
+  // What LoadModel and UnloadModel answer from now on; OK: they do as they are told.
+  void RefuseOperationsWith(absl::Status status) {
+    Set([&] { operation_refusal_ = std::move(status); });
+  }
+  void WaitUntilOperationsBegun(size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return operation_threads_.size() >= count; });
+  }
+  // The threads that called LoadModel and UnloadModel, in order.
+  std::vector<std::string> operation_threads() const {
+    std::lock_guard lock(mutex_);
+    return operation_threads_;
+  }
+  ModelOptions last_model_options() const {
+    std::lock_guard lock(mutex_);
+    return last_model_options_;
+  }
+  Duration last_unload_timeout() const {
+    std::lock_guard lock(mutex_);
+    return last_unload_timeout_;
   }
 
   void WaitUntilSubmitted(size_t count) {
@@ -93,37 +124,37 @@ class FakeEngine final : public Engine {
     return absl::OkStatus();
   }
   std::vector<ModelInfo> Models() const override {
-    ModelInfo info{.name = "fake",
-                   .revision = "f0",
-                   .is_default = true,
-                   .text = true,
-                   .image = true,
-                   .pair = true,
-                   .dimensions = dimensions_,
-                   .max_tokens = 16,
-                   .vocabulary_size = 100,
-                   .image_width = 8,
-                   .image_height = 9,
-                   .normalised_by_default = true,
-                   .fusion = "weighted_mean",
-                   .compute_type = "fp32",
-                   .image_compute_type = "bf16",
-                   .parameter_count = 10,
-                   .parameter_bytes = 40,
-                   .matryoshka_dimensions = {2},
-                   .prompt_names = {"document", "query"},
-                   .default_prompt = "document"};
-    ModelInfo second = info;
-    second.name = "second";
-    second.is_default = false;
-    second.self_check = SelfCheckResult{.lowest_cosine = 0.98, .passed = false};
-    return {info, second};
+    std::lock_guard lock(mutex_);
+    return models_;
   }
-  absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& /*options*/) override {
-    return absl::UnimplementedError("the scripted engine loads no models");
+  // The model has as many dimensions as its first Matryoshka size says, without one those of the engine.
+  absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) override {
+    std::unique_lock lock(mutex_);
+    last_model_options_ = options;
+    if (absl::Status status = BeginOperation(lock); !status.ok()) return status;
+    ModelInfo info = Describe(options.name);
+    info.revision = "loaded";
+    if (!options.matryoshka_dimensions.empty()) {
+      info.dimensions = static_cast<uint32_t>(options.matryoshka_dimensions.front());
+    }
+    const auto found = Find(options.name);
+    if (found == models_.end()) {
+      models_.push_back(info);
+    } else {
+      info.is_default = found->is_default;
+      *found = info;
+    }
+    return info;
   }
-  absl::Status UnloadModel(const std::string& /*name*/, Duration /*timeout*/) override {
-    return absl::UnimplementedError("the scripted engine unloads no models");
+  absl::Status UnloadModel(const std::string& name, Duration timeout) override {
+    std::unique_lock lock(mutex_);
+    last_unload_timeout_ = timeout;
+    if (absl::Status status = BeginOperation(lock); !status.ok()) return status;
+    const auto found = Find(name);
+    if (found == models_.end()) return absl::NotFoundError("no model '" + name + "' is served");
+    if (found->is_default) return absl::FailedPreconditionError("model '" + name + "' is the default model");
+    models_.erase(found);
+    return absl::OkStatus();
   }
   EngineSnapshot Snapshot() const override {
     std::lock_guard lock(mutex_);
@@ -142,6 +173,41 @@ class FakeEngine final : public Engine {
     EmbedRequest request;
     Completion done;
   };
+
+  // Called with the lock; waits while operations are held.
+  absl::Status BeginOperation(std::unique_lock<std::mutex>& lock) {
+    operation_threads_.push_back(CurrentThreadName());
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !operations_held_; });
+    return operation_refusal_;
+  }
+  std::vector<ModelInfo>::iterator Find(const std::string& name) {
+    return std::find_if(models_.begin(), models_.end(), [&](const ModelInfo& model) { return model.name == name; });
+  }
+  ModelInfo Describe(const std::string& name) const {
+    ModelInfo info{.name = name,
+                   .revision = "f0",
+                   .is_default = name == "fake",
+                   .text = true,
+                   .image = true,
+                   .pair = true,
+                   .dimensions = dimensions_,
+                   .max_tokens = 16,
+                   .vocabulary_size = 100,
+                   .image_width = 8,
+                   .image_height = 9,
+                   .normalised_by_default = true,
+                   .fusion = "weighted_mean",
+                   .compute_type = "fp32",
+                   .image_compute_type = "bf16",
+                   .parameter_count = 10,
+                   .parameter_bytes = 40,
+                   .matryoshka_dimensions = {2},
+                   .prompt_names = {"document", "query"},
+                   .default_prompt = "document"};
+    if (name == "second") info.self_check = SelfCheckResult{.lowest_cosine = 0.98, .passed = false};
+    return info;
+  }
 
   template <typename Change>
   void Set(Change change) {
@@ -220,6 +286,12 @@ class FakeEngine final : public Engine {
   absl::Status input_status_;
   EngineSnapshot snapshot_;
   std::vector<float> vector_;
+  std::vector<ModelInfo> models_ = {Describe("fake"), Describe("second")};
+  bool operations_held_ = false;
+  absl::Status operation_refusal_;
+  std::vector<std::string> operation_threads_;
+  ModelOptions last_model_options_;
+  Duration last_unload_timeout_{0};
   EmbedOptions last_options_;
   std::shared_ptr<CancelToken> last_cancel_;
   std::thread thread_;

@@ -18,6 +18,7 @@
 #include "server/error_log.h"
 #include "server/grpc_server.h"
 #include "server/rpc_observer.h"
+#include "server/served_models.h"
 #include "tests/support/thread_name.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
@@ -60,6 +61,7 @@ struct TestServer {
                  log_threads.insert(CurrentThreadName());
                }),
         answers(options.max_unsent_answer_bytes),
+        models(engine),
         service({.engine = engine,
                  .clock = &clock,
                  .observer = &observer,
@@ -67,7 +69,7 @@ struct TestServer {
                  .calls = &calls,
                  .answers = &answers,
                  .limits = limits,
-                 .models = {}}) {
+                 .models = &models}) {
     options.listen = "127.0.0.1:0";
     auto created = GrpcServer::Create(options, &service);
     if (!created.ok()) throw std::runtime_error(created.status().ToString());
@@ -101,6 +103,7 @@ struct TestServer {
   ErrorLog errors;
   CallTracker calls;
   AnswerBudget answers;
+  ServedModels models;
   EmbedService service;
   std::unique_ptr<GrpcServer> server;
 };
