@@ -228,7 +228,7 @@ std::vector<ConfigField> ConfigFields(ServerConfig* config) {
 }
 
 std::vector<ConfigField> ModelFields(ModelOptions* model) {
-  const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16"};
+  const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16", "int8"};
   Table table;
   table.Text("name", &model->name);
   table.Path("text.folder", &model->text.folder);

@@ -90,8 +90,8 @@ void CheckLanes(const LaneOptions& options, Checker& check) {
 }
 
 void CheckDtype(const std::string& key, const std::string& dtype, Checker& check) {
-  check.Require(dtype == "auto" || dtype == "fp32" || dtype == "bf16" || dtype == "fp16", key,
-                "auto, fp32, bf16 or fp16", Quoted(dtype));
+  check.Require(dtype == "auto" || dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "int8", key,
+                "auto, fp32, bf16, fp16 or int8", Quoted(dtype));
 }
 
 void CheckModel(const std::string& key, const ModelOptions& model, Checker& check) {

@@ -67,7 +67,7 @@ struct LaneOptions {
 
 struct TextModelOptions {
   std::string folder;          // hub folder; empty: the model serves no text
-  std::string dtype = "auto";  // auto, fp32, bf16, fp16
+  std::string dtype = "auto";  // auto, fp32, bf16, fp16, int8
   size_t max_tokens = 0;       // 0: what the folder says; never more than that
 };
 

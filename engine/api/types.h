@@ -120,7 +120,7 @@ struct ModelInfo {
   uint32_t image_height = 0;
   bool normalised_by_default = false;
   std::string fusion;              // "weighted_mean", "hadamard"; empty: no pairs
-  std::string compute_type;        // of the text encoder: "fp32", "bf16", "fp16"
+  std::string compute_type;        // of the text encoder: "fp32", "bf16", "fp16", "int8"
   std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;

@@ -30,6 +30,11 @@ constexpr BlockGroup kGroups[] = {
 
 absl::StatusOr<EfficientNetLite0> EfficientNetLite0::Load(const SafetensorsWeights& weights, ComputeType type,
                                                           const ProgramDevice& device) {
+  if (type == ComputeType::kInt8) {
+    return absl::InvalidArgumentError(
+        "image.dtype int8 needs an image encoder made of linear layers (a transformer); EfficientNet-Lite0 is made of "
+        "convolutions: use auto, fp32 or bf16");
+  }
   uint64_t count = 0;
   uint64_t bytes = 0;
   const auto load = [&](const std::string& conv, const std::string& norm, const ConvolutionShape& shape) {
