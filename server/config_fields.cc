@@ -239,7 +239,9 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   table.Path("image.labels", &model->image.labels);
   table.Text("image.label_template", &model->image.label_template);
   table.Integer("image.top_classes", &model->image.top_classes, 1, 100000);
-  table.Choice("fusion.kind", &model->fusion.kind, {"weighted_mean", "hadamard", ""});
+  table.Choice("fusion.kind", &model->fusion.kind,
+               {"weighted_mean", "hadamard", "concat_projection", "gated", "cross_attention", ""});
+  table.Path("fusion.folder", &model->fusion.folder);
   table.Number("fusion.text_weight", &model->fusion.text_weight, 0, 1);
   return table.Take();
 }

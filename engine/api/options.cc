@@ -107,13 +107,25 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
                 "a text with {name} in it", Quoted(model.image.label_template));
   check.Positive(key + ".image.top_classes", model.image.top_classes);
   const std::string& kind = model.fusion.kind;
-  check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard", key + ".fusion.kind",
-                "weighted_mean, hadamard or empty", Quoted(kind));
+  const bool learned = IsLearnedFusion(kind);
+  check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard" || learned, key + ".fusion.kind",
+                absl::StrCat(kFusionKindsInWords, ", or empty"), Quoted(kind));
+  if (learned) {
+    check.Require(!model.fusion.folder.empty(), key + ".fusion.folder",
+                  absl::StrCat("given where fusion.kind is ", kind), "empty");
+  } else {
+    check.Require(model.fusion.folder.empty(), key + ".fusion.folder", "empty unless fusion.kind is a learned one",
+                  Quoted(model.fusion.folder));
+  }
   check.Require(model.fusion.text_weight >= 0 && model.fusion.text_weight <= 1, key + ".fusion.text_weight", "0..1",
                 model.fusion.text_weight);
 }
 
 }  // namespace
+
+bool IsLearnedFusion(std::string_view kind) {
+  return kind == "concat_projection" || kind == "gated" || kind == "cross_attention";
+}
 
 absl::Status Validate(const EngineOptions& options) {
   Checker check;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -79,9 +80,14 @@ struct ImageModelOptions {
   size_t top_classes = 10;  // k of ConSE
 };
 
+inline constexpr char kFusionKindsInWords[] = "weighted_mean, hadamard, concat_projection, gated or cross_attention";
+// Those that have weights, from a folder.
+bool IsLearnedFusion(std::string_view kind);
+
 struct FusionOptions {
-  std::string kind = "weighted_mean";  // weighted_mean, hadamard; empty: no pairs
+  std::string kind = "weighted_mean";  // or another of the above; empty: no pairs
   double text_weight = 0.5;            // weighted_mean: weight of the text part, 0..1; the image part has the rest
+  std::string folder;                  // of a learned kind: config.json and model.safetensors; empty for the others
 };
 
 struct ModelOptions {

@@ -193,13 +193,21 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
     served.programs[static_cast<size_t>(Modality::kImage)] = std::move(image->loaded.program);
 
     if (!model.fusion.kind.empty()) {
-      auto fusion = MakeFusionProgram({.fusion = model.fusion,
+      auto fusion = LoadFusionProgram({.fusion = model.fusion,
                                        .device = device,
                                        .dimension = info.dimensions,
                                        .max_batch_items = BatchOptionsOf(options, Modality::kFusion).max_items});
       if (!fusion.ok()) return fusion.status();
       info.fusion = model.fusion.kind;
-      served.programs[static_cast<size_t>(Modality::kFusion)] = *std::move(fusion);
+      info.parameter_count += fusion->parameter_count;
+      info.parameter_bytes += fusion->parameter_bytes;
+      if (!fusion->revision.empty()) {
+        ContentHash all;
+        all.Add(info.revision);
+        all.Add(fusion->revision);
+        info.revision = all.Hex();
+      }
+      served.programs[static_cast<size_t>(Modality::kFusion)] = std::move(fusion->program);
     }
   }
   served.text_preparer = std::move(text->preparer);

@@ -79,7 +79,12 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
        "models[0].image.label_template must be a text with {name} in it, is \"a photo\""},
       {[](auto& o) { o.models[0].image.top_classes = 0; }, "models[0].image.top_classes must be > 0, is 0"},
       {[](auto& o) { o.models[0].fusion.kind = "sum"; },
-       "models[0].fusion.kind must be weighted_mean, hadamard or empty, is \"sum\""},
+       "models[0].fusion.kind must be weighted_mean, hadamard, concat_projection, gated or cross_attention, or empty, "
+       "is \"sum\""},
+      {[](auto& o) { o.models[0].fusion.kind = "gated"; },
+       "models[0].fusion.folder must be given where fusion.kind is gated, is empty"},
+      {[](auto& o) { o.models[0].fusion.folder = "fusion"; },
+       "models[0].fusion.folder must be empty unless fusion.kind is a learned one, is \"fusion\""},
       {[](auto& o) { o.models[0].fusion.text_weight = 1.5; }, "models[0].fusion.text_weight must be 0..1, is 1.5"},
       {[](auto& o) { o.models[0].fusion.text_weight = std::nan(""); },
        "models[0].fusion.text_weight must be 0..1, is nan"},
@@ -99,6 +104,16 @@ TEST_CASE("devices with an index and a model without pairs are valid") {
   options.lanes.device = "cuda:3";
   options.models[0].fusion.kind = "";
   REQUIRE(Validate(options).ok());
+}
+
+TEST_CASE("learned fusions with a folder are valid") {
+  EngineOptions options = Valid();
+  options.models[0].fusion.folder = "fusion";
+  for (const char* kind : {"concat_projection", "gated", "cross_attention"}) {
+    options.models[0].fusion.kind = kind;
+    CAPTURE(kind);
+    REQUIRE(Validate(options).ok());
+  }
 }
 
 }  // namespace
