@@ -255,7 +255,7 @@ std::vector<ConfigField> ConfigFields(ServerConfig* config) {
 }
 
 std::vector<ConfigField> ModelFields(ModelOptions* model) {
-  const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16"};
+  const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16", "int8"};
   Table table;
   table.Text("name", &model->name);
   table.IntegerList("matryoshka_dimensions", &model->matryoshka_dimensions, 1, kMaxDimensions);
@@ -270,7 +270,9 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   table.Text("image.label_template", &model->image.label_template);
   table.Integer("image.top_classes", &model->image.top_classes, 1, 100000);
   table.TextList("image.placement", &model->image.placement);
-  table.Choice("fusion.kind", &model->fusion.kind, {"weighted_mean", "hadamard", ""});
+  table.Choice("fusion.kind", &model->fusion.kind,
+               {"weighted_mean", "hadamard", "concat_projection", "gated", "cross_attention", ""});
+  table.Path("fusion.folder", &model->fusion.folder);
   table.Number("fusion.text_weight", &model->fusion.text_weight, 0, 1);
   table.TextList("fusion.placement", &model->fusion.placement);
   table.Path("self_check.file", &model->self_check.file);

@@ -80,6 +80,9 @@ BENCHMARK_CAPTURE(BM_TextEncoder, fp32_long, "fp32", "long");
 BENCHMARK_CAPTURE(BM_TextEncoder, bf16_short, "bf16", "short");
 BENCHMARK_CAPTURE(BM_TextEncoder, bf16_mixed, "bf16", "mixed");
 BENCHMARK_CAPTURE(BM_TextEncoder, bf16_long, "bf16", "long");
+BENCHMARK_CAPTURE(BM_TextEncoder, int8_short, "int8", "short");
+BENCHMARK_CAPTURE(BM_TextEncoder, int8_mixed, "int8", "mixed");
+BENCHMARK_CAPTURE(BM_TextEncoder, int8_long, "int8", "long");
 
 }  // namespace
 }  // namespace tributary

@@ -92,8 +92,8 @@ void CheckLanes(const LaneOptions& options, Checker& check) {
 }
 
 void CheckDtype(const std::string& key, const std::string& dtype, Checker& check) {
-  check.Require(dtype == "auto" || dtype == "fp32" || dtype == "bf16" || dtype == "fp16", key,
-                "auto, fp32, bf16 or fp16", Quoted(dtype));
+  check.Require(dtype == "auto" || dtype == "fp32" || dtype == "bf16" || dtype == "fp16" || dtype == "int8", key,
+                "auto, fp32, bf16, fp16 or int8", Quoted(dtype));
 }
 
 void CheckPlacement(const std::string& key, const Placement& placement, Checker& check) {
@@ -131,13 +131,25 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
   check.Require(model.self_check.min_cosine >= 0 && model.self_check.min_cosine <= 1, key + ".self_check.min_cosine",
                 "0..1", model.self_check.min_cosine);
   const std::string& kind = model.fusion.kind;
-  check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard", key + ".fusion.kind",
-                "weighted_mean, hadamard or empty", Quoted(kind));
+  const bool learned = IsLearnedFusion(kind);
+  check.Require(kind.empty() || kind == "weighted_mean" || kind == "hadamard" || learned, key + ".fusion.kind",
+                absl::StrCat(kFusionKindsInWords, ", or empty"), Quoted(kind));
+  if (learned) {
+    check.Require(!model.fusion.folder.empty(), key + ".fusion.folder",
+                  absl::StrCat("given where fusion.kind is ", kind), "empty");
+  } else {
+    check.Require(model.fusion.folder.empty(), key + ".fusion.folder", "empty unless fusion.kind is a learned one",
+                  Quoted(model.fusion.folder));
+  }
   check.Require(model.fusion.text_weight >= 0 && model.fusion.text_weight <= 1, key + ".fusion.text_weight", "0..1",
                 model.fusion.text_weight);
 }
 
 }  // namespace
+
+bool IsLearnedFusion(std::string_view kind) {
+  return kind == "concat_projection" || kind == "gated" || kind == "cross_attention";
+}
 
 absl::Status Validate(const EngineOptions& options) {
   Checker check;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -74,7 +75,7 @@ inline constexpr size_t kMaxReplicas = 64;
 
 struct TextModelOptions {
   std::string folder;               // hub folder; empty: the model serves no text
-  std::string dtype = "auto";       // auto, fp32, bf16, fp16
+  std::string dtype = "auto";       // auto, fp32, bf16, fp16, int8
   size_t max_tokens = 0;            // 0: what the folder says; never more than that
   std::string default_prompt = {};  // one of the folder's prompts; empty: what the folder says
   Placement placement = {};
@@ -89,10 +90,15 @@ struct ImageModelOptions {
   Placement placement;
 };
 
+inline constexpr char kFusionKindsInWords[] = "weighted_mean, hadamard, concat_projection, gated or cross_attention";
+// Those that have weights, from a folder.
+bool IsLearnedFusion(std::string_view kind);
+
 struct FusionOptions {
-  std::string kind = "weighted_mean";  // weighted_mean, hadamard; empty: no pairs
+  std::string kind = "weighted_mean";  // or another of the above; empty: no pairs
   double text_weight = 0.5;            // weighted_mean: weight of the text part, 0..1; the image part has the rest
-  Placement placement;
+  std::string folder = {};             // of a learned kind: config.json and model.safetensors; empty for the others
+  Placement placement = {};
 };
 
 // Reference vectors a model is compared with while it loads.

@@ -132,8 +132,8 @@ struct ModelInfo {
   uint32_t image_width = 0;      // what images are brought to; 0: no image
   uint32_t image_height = 0;
   bool normalised_by_default = false;
-  std::string fusion;              // "weighted_mean", "hadamard"; empty: no pairs
-  std::string compute_type;        // of the text encoder: "fp32", "bf16", "fp16"; "bf16, fp16" where replicas differ
+  std::string fusion;        // FusionOptions::kind; empty: no pairs
+  std::string compute_type;  // of the text encoder: "fp32", "bf16", "fp16", "int8"; "bf16, fp16" where replicas differ
   std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;                      // of all replicas

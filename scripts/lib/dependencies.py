@@ -84,6 +84,11 @@ ITEMS = (
          lambda name: "models/efficientnet-lite0/model.safetensors" if name.endswith(".pth") else None),
     Item("photos", "Photos to try", "scikit-image", _files("skimage/data/", PHOTOS, "photos/")),
 )
+# What the tests compare with, in their continuous run; for PYTHONPATH.
+DEV_ITEMS = (
+    Item("tokenizers", "Hugging Face tokenizers", "tokenizers",
+         lambda name: _below("tokenizers/", name, "reference/tokenizers/")),
+)
 # Together a small CUDA toolkit in <folder>/cuda.
 CUDA_COMPILER_ITEMS = (
     Item("cuda-nvcc", "CUDA compiler", "nvidia-cuda-nvcc", _cuda_toolkit),
@@ -203,6 +208,7 @@ def _run(command):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--dev", action="store_true")
     parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--cuda-runtime", action="store_true")
     parser.add_argument("--steps-before", type=int, required=True, help="steps scripts/setup has done itself")
@@ -210,6 +216,8 @@ def main():
     arguments = parser.parse_args()
     lock = Lock(SCRIPTS / "deps.lock")
     items = list(ITEMS)
+    if arguments.dev:
+        items += DEV_ITEMS
     if arguments.cuda or arguments.cuda_runtime:
         items += (CUDA_ITEM, *CUDA_COMPILER_ITEMS)
     if arguments.cuda_runtime:

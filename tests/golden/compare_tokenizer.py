@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares the product's token ids with the installed reference, live, on as many lines as asked for.
 
-  compare_tokenizer.py DUMP HUB_FOLDER [--lines 20000] [--fuzz 20000] [--seed 1] [FILE ...]
+  compare_tokenizer.py DUMP HUB_FOLDER [--lines 20000] [--fuzz 20000] [--code-points 0x110000] [--seed 1] [FILE ...]
   compare_tokenizer.py DUMP TOKENIZER.json ...
 
 DUMP is the program tributary-tokenizer-dump. Of a folder the reference is sentence-transformers, of a single file it is
 tokenizers alone. FILEs are extra texts, one a line. Exits 1 where anything differs.
-The committed goldens (generate_tokenizer.py) show the same in CI without Python; this script is for new seeds, new
-corpora and new versions of the reference.
+The committed goldens (generate_tokenizer.py) show the same in the tests without Python; this script is for new seeds,
+new corpora and new versions of the reference. .ci/run calls it for every family, with few lines.
 """
 import argparse
 import os
@@ -41,6 +41,7 @@ def main():
     parser.add_argument("files", nargs="*")
     parser.add_argument("--lines", type=int, default=20000)
     parser.add_argument("--fuzz", type=int, default=20000)
+    parser.add_argument("--code-points", type=lambda text: int(text, 0), default=0x110000, help="those below it")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
 
@@ -59,7 +60,7 @@ def main():
         "mixed": [golden.mixed_line(corpus, first + i) for i in range(args.lines)],
         "fuzz": [golden.fuzz_line(first + i) for i in range(args.fuzz)],
         "family fuzz": [golden.family_line(first + i) for i in range(args.fuzz)],
-        "every code point": golden.code_point_lines(0x110000),
+        "every code point": golden.code_point_lines(args.code_points),
     }
     for name in args.files:
         with open(name, encoding="utf-8", errors="ignore", newline="\n") as file:

@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 
-from dependencies import CUDA_COMPILER_ITEMS, CUDA_ITEM, CUDA_RUNTIME_ITEMS, ITEMS, Manifest, PYTHON_PACKAGES  # noqa: E402
+from dependencies import (  # noqa: E402
+    CUDA_COMPILER_ITEMS, CUDA_ITEM, CUDA_RUNTIME_ITEMS, DEV_ITEMS, ITEMS, Manifest, PYTHON_PACKAGES)
 from progress import Step  # noqa: E402
 from wheels import Lock, SetupError, download, place  # noqa: E402
 
@@ -133,7 +134,8 @@ class ManifestTest(FolderTest):
 class LockTest(unittest.TestCase):
     def test_every_package_the_set_up_uses_is_locked_to_a_version_and_a_hash(self):
         lock = Lock(ROOT / "scripts" / "deps.lock")
-        packages = {item.package for item in (*ITEMS, CUDA_ITEM, *CUDA_COMPILER_ITEMS, *CUDA_RUNTIME_ITEMS)} | set(PYTHON_PACKAGES)
+        items = (*ITEMS, *DEV_ITEMS, CUDA_ITEM, *CUDA_COMPILER_ITEMS, *CUDA_RUNTIME_ITEMS)
+        packages = {item.package for item in items} | set(PYTHON_PACKAGES)
         for package in packages:
             self.assertRegex(lock.version(package), r"^\d+(\.\d+)+$")
             self.assertTrue(lock.hashes(package), package)

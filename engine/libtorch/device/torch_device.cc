@@ -37,6 +37,8 @@ std::string_view ComputeTypeName(ComputeType type) {
       return "bf16";
     case ComputeType::kFp16:
       return "fp16";
+    case ComputeType::kInt8:
+      return "int8";
   }
   return "?";
 }
@@ -56,9 +58,15 @@ absl::StatusOr<ComputeType> ResolveComputeType(std::string_view dtype, const Pro
     return absl::InvalidArgumentError("dtype bf16 needs a processor with AVX-512 or AMX; use auto or fp32");
   }
   if (dtype == "fp16" && cuda) return ComputeType::kFp16;
-  if (dtype == "fp16") return absl::InvalidArgumentError("dtype fp16 needs a CUDA device; on cpu: auto, fp32, bf16");
+  if (dtype == "fp16") {
+    return absl::InvalidArgumentError("dtype fp16 needs a CUDA device; on cpu: auto, fp32, bf16, int8");
+  }
+  if (dtype == "int8" && !cuda) return ComputeType::kInt8;
+  if (dtype == "int8") {
+    return absl::InvalidArgumentError("dtype int8 is for cpu only; on a CUDA device: auto, fp32, bf16, fp16");
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("dtype must be auto, fp32, bf16 or fp16, is '", std::string(dtype), "'"));
+      absl::StrCat("dtype must be auto, fp32, bf16, fp16 or int8, is '", std::string(dtype), "'"));
 }
 
 c10::Device TorchDevice(const ProgramDevice& device) {
@@ -74,6 +82,8 @@ at::ScalarType TorchType(ComputeType type) {
       return at::kBFloat16;
     case ComputeType::kFp16:
       return at::kHalf;
+    case ComputeType::kInt8:  // rounded inside the linear layers, and nowhere else
+      return at::kFloat;
   }
   return at::kFloat;
 }

@@ -13,6 +13,7 @@
 namespace tributary {
 
 c10::Device TorchDevice(const ProgramDevice& device);
+// Of activations: what goes into the linear layers and comes out of them.
 at::ScalarType TorchType(ComputeType type);
 
 // Inside a catch block: the status of the exception being handled. Out of memory: RESOURCE_EXHAUSTED; else INTERNAL.

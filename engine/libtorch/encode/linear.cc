@@ -2,6 +2,7 @@
 
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
@@ -44,6 +45,22 @@ at::Tensor LinearPointwiseBinary(const at::Tensor& x, const at::Tensor& other, c
   return op.call(x, other, weight, bias, operation);
 }
 
+at::Tensor Activate(Activation activation, at::Tensor x) {
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kGelu:
+      return at::gelu_(x, "none");
+    case Activation::kGeluTanh:
+      return at::gelu_(x, "tanh");
+    case Activation::kRelu:
+      return at::relu_(x);
+    case Activation::kSilu:
+      return at::silu_(x);
+  }
+  return x;
+}
+
 }  // namespace
 
 std::optional<Activation> ActivationOf(std::string_view hidden_act) {
@@ -54,8 +71,15 @@ std::optional<Activation> ActivationOf(std::string_view hidden_act) {
   return std::nullopt;
 }
 
-Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType type, const ProgramDevice& device)
-    : packed_(device.kind == DeviceKind::kCpu) {
+Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType type, const ProgramDevice& device) {
+  if (type == ComputeType::kInt8) {
+    const at::Tensor values = weight.to(at::kCPU, at::kFloat).contiguous();
+    const at::Tensor offsets = bias.defined() ? bias.to(at::kCPU, at::kFloat).contiguous() : at::Tensor();
+    int8_.emplace(values.const_data_ptr<float>(), offsets.defined() ? offsets.const_data_ptr<float>() : nullptr,
+                  static_cast<size_t>(values.size(0)), static_cast<size_t>(values.size(1)));
+    return;
+  }
+  packed_ = device.kind == DeviceKind::kCpu;
   const auto place = TorchDevice(device);
   const auto dtype = TorchType(type);
   weight_ = weight.to(place, dtype);
@@ -64,7 +88,17 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType typ
   weight_ = packed_ ? ReorderWeight(weight_.contiguous()) : weight_.clone();
 }
 
+at::Tensor Linear::MultiplyInt8(const at::Tensor& x) const {
+  const at::Tensor rows = x.to(at::kFloat).contiguous();
+  at::Tensor y = at::empty({rows.size(0), static_cast<int64_t>(int8_->out())}, rows.options());
+  TORCH_CHECK(rows.size(1) == static_cast<int64_t>(int8_->in()), "a linear layer of ", int8_->in(), " inputs, rows of ",
+              rows.size(1));
+  int8_->Multiply(rows.const_data_ptr<float>(), static_cast<size_t>(rows.size(0)), y.mutable_data_ptr<float>());
+  return y;
+}
+
 at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
+  if (int8_) return Activate(activation, MultiplyInt8(x));
   if (packed_) {
     switch (activation) {
       case Activation::kNone:
@@ -79,28 +113,17 @@ at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
         return LinearPointwise(x, weight_, bias_, "swish", std::nullopt);
     }
   }
-  at::Tensor y = at::linear(x, weight_, bias_);
-  switch (activation) {
-    case Activation::kNone:
-      break;
-    case Activation::kGelu:
-      return at::gelu(y, "none");
-    case Activation::kGeluTanh:
-      return at::gelu(y, "tanh");
-    case Activation::kRelu:
-      return at::relu(y);
-    case Activation::kSilu:
-      return at::silu(y);
-  }
-  return y;
+  return Activate(activation, at::linear(x, weight_, bias_));
 }
 
 at::Tensor Linear::ForwardAdd(const at::Tensor& x, const at::Tensor& residual) const {
+  if (int8_) return MultiplyInt8(x).add_(residual);
   if (packed_) return LinearPointwiseBinary(x, residual, weight_, bias_, "add");
   return at::linear(x, weight_, bias_).add_(residual);
 }
 
 at::Tensor Linear::ForwardMultiply(const at::Tensor& x, const at::Tensor& factor) const {
+  if (int8_) return MultiplyInt8(x).mul_(factor);
   if (packed_) return LinearPointwiseBinary(x, factor, weight_, bias_, "mul");
   return at::linear(x, weight_, bias_).mul_(factor);
 }

@@ -47,6 +47,10 @@ at::Tensor ModuleReader::Values(const std::string& name, const std::vector<int64
 }
 
 LinearWeights ModuleReader::ReadLinear(const std::string& name, int64_t out, int64_t in, bool bias) {
+  if (constexpr auto kMost = static_cast<int64_t>(Int8Weight::kMaxInputs); type_ == ComputeType::kInt8 && in > kMost) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("tensor '", prefix_, name, ".weight': dtype int8 is for at most ",
+                                                 kMost, " inputs, there are ", in)));
+  }
   return ReadKernel(name, {out, in}, bias);
 }
 
@@ -54,8 +58,11 @@ LinearWeights ModuleReader::ReadKernel(const std::string& name, const std::vecto
   LinearWeights weights{.weight = Read(name + ".weight", shape), .bias = {}};
   if (bias) weights.bias = Read(name + ".bias", {shape.front()});
   if (!status_.ok()) return {};
-  parameter_bytes_ +=
-      static_cast<uint64_t>(weights.weight.numel() + (bias ? shape.front() : 0)) * c10::elementSize(TorchType(type_));
+  const auto count = static_cast<uint64_t>(weights.weight.numel());
+  const auto outputs = static_cast<uint64_t>(shape.front());
+  // int8: a byte a weight, a scale an output.
+  parameter_bytes_ += type_ == ComputeType::kInt8 ? count + (bias ? 2 * outputs : outputs) * sizeof(float)
+                                                  : (count + (bias ? outputs : 0)) * c10::elementSize(TorchType(type_));
   return weights;
 }
 
@@ -86,9 +93,9 @@ Norm ModuleReader::LayerNorm(const std::string& name, int64_t size, double epsil
   const at::Tensor gain = Read(name + (old_names ? ".gamma" : ".weight"), {size});
   const at::Tensor offset = bias ? Read(name + (old_names ? ".beta" : ".bias"), {size}) : at::Tensor();
   if (!status_.ok()) return {};
-  parameter_bytes_ += static_cast<uint64_t>(bias ? 2 * size : size) * c10::elementSize(TorchType(type_));
   // On CUDA the kernel wants gain and bias in the input's type; it still computes in fp32.
   const at::ScalarType as = device_.kind == DeviceKind::kCuda && !f32_input ? TorchType(type_) : at::kFloat;
+  parameter_bytes_ += static_cast<uint64_t>(bias ? 2 * size : size) * c10::elementSize(as);
   const auto place = [&](const at::Tensor& values) {
     return values.to(TorchDevice(device_), as, /*non_blocking=*/false, /*copy=*/true);
   };

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/libtorch/fuse/learned_fusion.h"
 
 namespace tributary {
 namespace {
@@ -40,11 +41,17 @@ class Hadamard final : public FusionModule {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<FusionModule>> MakeFusionModule(const FusionOptions& options) {
-  if (options.kind == "weighted_mean") return std::make_unique<WeightedMean>(options.text_weight);
-  if (options.kind == "hadamard") return std::make_unique<Hadamard>();
-  return absl::InvalidArgumentError(
-      absl::StrCat("fusion.kind must be weighted_mean or hadamard, is '", options.kind, "'"));
+absl::StatusOr<LoadedFusionModule> MakeFusionModule(const FusionOptions& options, int64_t dimension,
+                                                    const ProgramDevice& device) {
+  if (IsLearnedFusion(options.kind)) return LoadLearnedFusion(options.folder, options.kind, dimension, device);
+  LoadedFusionModule plain;
+  if (options.kind == "weighted_mean") plain.module = std::make_unique<WeightedMean>(options.text_weight);
+  if (options.kind == "hadamard") plain.module = std::make_unique<Hadamard>();
+  if (plain.module == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("fusion.kind must be ", kFusionKindsInWords, ", is '", options.kind, "'"));
+  }
+  return plain;
 }
 
 }  // namespace tributary

@@ -3,15 +3,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/api/options.h"
+#include "engine/libtorch/device/program_device.h"
 
 namespace tributary {
 
 // Branch-free: presence of a part is a mask in the arithmetic, so that pairs with and without a part share one batch.
-// Learned modules implement the same interface; they get the device at construction and keep their weights there.
+// Learned modules (fuse/learned_fusion) get the device at construction and keep their weights there.
 // Thread-safety: const methods from any thread. Errors: LibTorch's exceptions; the program guards.
 class FusionModule {
  public:
@@ -23,11 +26,21 @@ class FusionModule {
   virtual at::Tensor Fuse(const at::Tensor& parts, const at::Tensor& mask) const = 0;
 };
 
+struct LoadedFusionModule {
+  std::unique_ptr<FusionModule> module;
+  uint64_t parameter_count = 0;
+  uint64_t parameter_bytes = 0;
+  std::string revision;  // content hash of the weights; empty: there are none
+};
+
 // weighted_mean: the parts by options.text_weight and its complement; the weights of the parts that are there are
 // scaled to
 //   sum to one, so a lone part comes out as it is.
 // hadamard: the parts' elementwise product; an absent part counts as ones.
-// Errors: INVALID_ARGUMENT for another kind.
-absl::StatusOr<std::unique_ptr<FusionModule>> MakeFusionModule(const FusionOptions& options);
+// concat_projection, gated, cross_attention: learned, from options.folder (fuse/learned_fusion.h).
+// `dimension`: D of the parts. Errors: INVALID_ARGUMENT for another kind; those of the folder. LibTorch's exceptions:
+// the caller guards.
+absl::StatusOr<LoadedFusionModule> MakeFusionModule(const FusionOptions& options, int64_t dimension,
+                                                    const ProgramDevice& device);
 
 }  // namespace tributary

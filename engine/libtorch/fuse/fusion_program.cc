@@ -82,10 +82,10 @@ class FusionProgram final : public BatchProgram {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<BatchProgram>> MakeFusionProgram(const FusionProgramOptions& options) {
-  auto module = MakeFusionModule(options.fusion);
-  if (!module.ok()) return module.status();
-  auto program = std::make_unique<FusionProgram>(*std::move(module), options);
+absl::StatusOr<LoadedFusionProgram> LoadFusionProgram(const FusionProgramOptions& options) {
+  auto loaded = GuardTorch([&] { return MakeFusionModule(options.fusion, options.dimension, options.device); });
+  if (!loaded.ok()) return loaded.status();
+  auto program = std::make_unique<FusionProgram>(std::move(loaded->module), options);
   // The first batch under load must not be the one that loads kernels.
   const std::vector<std::byte> slot(program->MaxInputBytes());
   const StagedBatch full{.batch_size = program->MaxBatchItems(),
@@ -94,7 +94,10 @@ absl::StatusOr<std::unique_ptr<BatchProgram>> MakeFusionProgram(const FusionProg
                          .lengths = {},
                          .row_of_item = {}};
   if (auto rows = RunOnHost(*program, options.device, full, slot); !rows.ok()) return rows.status();
-  return program;
+  return LoadedFusionProgram{.program = std::move(program),
+                             .parameter_count = loaded->parameter_count,
+                             .parameter_bytes = loaded->parameter_bytes,
+                             .revision = std::move(loaded->revision)};
 }
 
 }  // namespace tributary

@@ -1,5 +1,6 @@
 #include "engine/libtorch/weights/safetensors_header.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -53,12 +54,17 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json&
   entry.type = *type;
 
   uint64_t bytes = ElementBytes(*type);
+  // Whoever walks the tensor multiplies its extents, also beside one of 0, which makes it empty.
+  int64_t stride = static_cast<int64_t>(bytes);
   for (const json& extent : *shape) {
     if (!extent.is_number_unsigned()) return Wrong(name, "shape holds something else than non-negative integers");
     const auto size = extent.get<uint64_t>();
-    if (size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return Wrong(name, "shape is too large");
+    if (size > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ||
+        __builtin_mul_overflow(stride, std::max<int64_t>(static_cast<int64_t>(size), 1), &stride)) {
+      return Wrong(name, "shape is too large");
+    }
     entry.shape.push_back(static_cast<int64_t>(size));
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return Wrong(name, "shape is too large");
+    bytes *= size;
   }
 
   const auto begin = (*offsets)[0].get<uint64_t>();

@@ -77,9 +77,9 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.models[0].matryoshka_dimensions = {0}; },
        "models[0].matryoshka_dimensions[0] must be 1..65536 (the list rises), is 0"},
       {[](auto& o) { o.models[0].text.dtype = "int4"; },
-       "models[0].text.dtype must be auto, fp32, bf16 or fp16, is \"int4\""},
+       "models[0].text.dtype must be auto, fp32, bf16, fp16 or int8, is \"int4\""},
       {[](auto& o) { o.models[0].image.dtype = ""; },
-       "models[0].image.dtype must be auto, fp32, bf16 or fp16, is \"\""},
+       "models[0].image.dtype must be auto, fp32, bf16, fp16 or int8, is \"\""},
       {[](auto& o) { o.models[0].image.label_template = "a photo"; },
        "models[0].image.label_template must be a text with {name} in it, is \"a photo\""},
       {[](auto& o) { o.models[0].image.top_classes = 0; }, "models[0].image.top_classes must be > 0, is 0"},
@@ -90,7 +90,12 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.models[0].fusion.placement.assign(65, "cpu"); },
        "models[0].fusion.placement must be at most 64 devices, is 65"},
       {[](auto& o) { o.models[0].fusion.kind = "sum"; },
-       "models[0].fusion.kind must be weighted_mean, hadamard or empty, is \"sum\""},
+       "models[0].fusion.kind must be weighted_mean, hadamard, concat_projection, gated or cross_attention, or empty, "
+       "is \"sum\""},
+      {[](auto& o) { o.models[0].fusion.kind = "gated"; },
+       "models[0].fusion.folder must be given where fusion.kind is gated, is empty"},
+      {[](auto& o) { o.models[0].fusion.folder = "fusion"; },
+       "models[0].fusion.folder must be empty unless fusion.kind is a learned one, is \"fusion\""},
       {[](auto& o) { o.models[0].fusion.text_weight = 1.5; }, "models[0].fusion.text_weight must be 0..1, is 1.5"},
       {[](auto& o) { o.models[0].fusion.text_weight = std::nan(""); },
        "models[0].fusion.text_weight must be 0..1, is nan"},
@@ -118,6 +123,16 @@ TEST_CASE("devices with an index and a model without pairs are valid") {
   options.models[0].fusion.kind = "";
   options.models[0].text.placement = {"auto", "cpu", "cuda", "cuda:1"};
   REQUIRE(Validate(options).ok());
+}
+
+TEST_CASE("learned fusions with a folder are valid") {
+  EngineOptions options = Valid();
+  options.models[0].fusion.folder = "fusion";
+  for (const char* kind : {"concat_projection", "gated", "cross_attention"}) {
+    options.models[0].fusion.kind = kind;
+    CAPTURE(kind);
+    REQUIRE(Validate(options).ok());
+  }
 }
 
 }  // namespace

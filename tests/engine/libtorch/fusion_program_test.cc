@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/engine/libtorch/fusion_batch.h"
 #include "tests/engine/libtorch/run_batch.h"
 #include "tests/support/catch.h"
 
@@ -14,12 +15,14 @@ namespace {
 constexpr uint32_t kDimension = 7;
 
 std::unique_ptr<BatchProgram> Program(const std::string& kind, double text_weight = 0.5) {
-  FusionProgramOptions options{.fusion = {.kind = kind, .text_weight = text_weight}};
+  FusionProgramOptions options{.fusion = {.kind = kind, .text_weight = text_weight, .folder = {}}};
   options.dimension = kDimension;
   options.max_batch_items = 16;
-  auto program = MakeFusionProgram(options);
-  REQUIRE(program.ok());
-  return *std::move(program);
+  auto loaded = LoadFusionProgram(options);
+  REQUIRE(loaded.ok());
+  CHECK(loaded->parameter_count == 0);
+  CHECK(loaded->revision.empty());
+  return std::move(loaded->program);
 }
 
 // Pairs of random parts; which of them are there cycles through both, text only, image only.
@@ -34,15 +37,6 @@ std::vector<FusionParts> RandomPairs(size_t count) {
     }
   }
   return pairs;
-}
-
-Batch FusionBatch(const std::vector<FusionParts>& pairs) {
-  Batch batch;
-  for (const FusionParts& pair : pairs) {
-    batch.items.push_back(std::make_unique<WorkItem>(nullptr));
-    batch.items.back()->prepared = pair;
-  }
-  return batch;
 }
 
 TEST_CASE("The weighted mean of a batch equals the plain one, and a lone part comes out as it is") {
@@ -97,8 +91,9 @@ TEST_CASE("A full batch fits the slot, a larger one or a part of another size is
 TEST_CASE("An unknown fusion is refused by its key") {
   FusionProgramOptions options;
   options.fusion.kind = "concatenate";
-  CHECK_THAT(std::string(MakeFusionProgram(options).status().message()),
-             ContainsSubstring("fusion.kind must be weighted_mean or hadamard, is 'concatenate'"));
+  CHECK_THAT(std::string(LoadFusionProgram(options).status().message()),
+             ContainsSubstring("fusion.kind must be weighted_mean, hadamard, concat_projection, gated or "
+                               "cross_attention, is 'concatenate'"));
 }
 
 }  // namespace

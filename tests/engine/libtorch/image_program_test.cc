@@ -68,6 +68,14 @@ TEST_CASE("A photo's vector in bf16 equals the fp32 one to a cosine of 0.999") {
   }
 }
 
+TEST_CASE("An encoder made of convolutions is refused in int8") {
+  InitTorchThread();
+  const auto loaded = LoadImageProgram(kFolder, {.dtype = "int8"}, StandInLabels());
+  CHECK(loaded.status().code() == absl::StatusCode::kInvalidArgument);
+  CHECK(std::string(loaded.status().message()).find("image.dtype int8 needs an image encoder made of linear layers") !=
+        std::string::npos);
+}
+
 TEST_CASE("A photo's vector does not depend on the photos beside it, nor on its place") {
   const LoadedImageProgram loaded = Load("fp32");
   const std::vector<PixelBlock> photos = Photos();

@@ -79,6 +79,8 @@ TEST_CASE("A wrong tensor description is refused with the tensor's name and what
       {R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,16]})", "shape is too large"},
       {R"({"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]})", "shape is too large"},
       {R"({"dtype":"U8","shape":[4294967296,4294967296,1],"data_offsets":[0,0]})", "shape is too large"},
+      {R"({"dtype":"F32","shape":[0,4611686018427387904,4611686018427387904],"data_offsets":[0,0]})",
+       "shape is too large"},
       {R"({"dtype":"F32","shape":[4]})", "data_offsets is missing"},
       {R"({"dtype":"F32","shape":[4],"data_offsets":[0]})", "data_offsets is missing or not two"},
       {R"({"dtype":"F32","shape":[4],"data_offsets":[0,-16]})", "data_offsets is missing or not two"},

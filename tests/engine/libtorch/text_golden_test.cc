@@ -58,6 +58,20 @@ TEST_CASE("MiniLM in bf16 equals sentence-transformers to a cosine of 0.999") {
   CheckAgainstGoldens(*loaded->program, 0.999);
 }
 
+TEST_CASE("MiniLM in int8 equals sentence-transformers to a cosine of 0.99") {
+  const auto exact = LoadMiniLm("fp32");
+  const auto loaded = LoadMiniLm("int8");
+  REQUIRE(exact.ok());
+  REQUIRE(loaded.ok());
+  CHECK(loaded->compute_type == ComputeType::kInt8);
+  CHECK(loaded->parameter_count == exact->parameter_count);
+  // Six layers' linear weights, a byte instead of four each, and a scale for each of their outputs.
+  constexpr uint64_t kLayerWeights = 4 * 384 * 384 + 2 * 384 * 1536;
+  constexpr uint64_t kLayerOutputs = 4 * 384 + 384 + 1536;
+  CHECK(exact->parameter_bytes - loaded->parameter_bytes == 6 * (3 * kLayerWeights - 4 * kLayerOutputs));
+  CheckAgainstGoldens(*loaded->program, 0.99);
+}
+
 TEST_CASE("A text alone and in a batch of 64 mixed lengths gives the same vector to 0.9999") {
   InitTorchThread();
   auto folder = ReadTextModelFolder(TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2");
