@@ -52,8 +52,8 @@ void BM_Encode(benchmark::State& state, const std::string& dtype) {
   InitTorchThread();
   LabelVectors labels{.values = std::vector<float>(size_t{1000} * 384, 0.05F), .classes = 1000, .dimension = 384};
   const auto batch = static_cast<size_t>(state.range(0));
-  const auto loaded = LoadImageProgram(TRIBUTARY_DEPS_DIR "/models/efficientnet-lite0",
-                                       {.dtype = dtype, .max_batch_items = batch}, labels);
+  const auto loaded = LoadImageProgram(TRIBUTARY_DEPS_DIR "/models/efficientnet-lite0", {},
+                                       {.dtype = dtype, .max_batch_items = batch}, &labels);
   if (!loaded.ok()) {
     state.SkipWithError(std::string(loaded.status().message()).c_str());
     return;

@@ -148,7 +148,7 @@ absl::StatusOr<ImagePart> LoadImage(const EngineOptions& options, const ImageMod
     program.max_batch_items =
         static_cast<size_t>(std::clamp<uint64_t>(batch.max_units / image_units, 1, batch.max_items));
   }
-  auto loaded = LoadImageProgram(image.folder, program, *labels);
+  auto loaded = LoadImageProgram(image.folder, ImagePreprocessing(), program, &*labels);
   if (!loaded.ok()) return loaded.status();
   ContentHash hash;
   hash.Add(loaded->revision);
@@ -181,7 +181,8 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   if (!model.image.folder.empty()) {
     auto image = LoadImage(options, model.image, *text, device);
     if (!image.ok()) return image.status();
-    info.image_width = info.image_height = image->loaded.image_size;
+    info.image_width = image->loaded.image_width;
+    info.image_height = image->loaded.image_height;
     info.image_compute_type = std::string(ComputeTypeName(image->loaded.compute_type));
     info.parameter_count += image->loaded.parameter_count;
     info.parameter_bytes += image->loaded.parameter_bytes;

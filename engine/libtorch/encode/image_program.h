@@ -1,5 +1,5 @@
 // Image encoders as lanes run them: pixels into the slot, one vector an image out. Torch-free door to
-// encode/efficientnet_lite0 and its ConSE head.
+// encode/image_families and to the ConSE head.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include "engine/lane/batch_program.h"
 #include "engine/libtorch/device/program_device.h"
 #include "engine/libtorch/encode/conse_labels.h"
+#include "engine/prepare/image/image_preprocessing.h"
 
 namespace tributary {
 
@@ -24,18 +25,23 @@ struct ImageProgramOptions {
 struct LoadedImageProgram {
   std::unique_ptr<BatchProgram> program;
   ComputeType compute_type = ComputeType::kFp32;
-  uint32_t image_size = 0;  // side of the square it takes, pixels
-  std::string revision;     // content hash of the weights
+  // Of the images it takes, pixels.
+  uint32_t image_width = 0;
+  uint32_t image_height = 0;
+  std::string revision;  // content hash of the weights
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;  // in the types they are run in
 };
 
-// Loads model.safetensors of `folder`, and on CPU runs every batch size once, so that no shape is first met under load.
-// Call it on a thread set up by InitTorchThread. A unit of this program is a pixel: an image has image_size^2.
-// Shapes of the slot: u8 [B, image_size, image_size, 3], B = number of items: nothing is padded.
-// Output: f32 [B, labels.dimension], not normalised.
+// Loads the encoder of `folder` and runs it once at the sizes it will be run at, so that no shape is first met under
+// load. Call it on a thread set up by InitTorchThread. preprocessing: what the images that come have been through.
+// labels: null: an image's vector is the encoder's own; else ConSE's, of the model's class scores (encode/conse_head).
+// A unit of this program is a pixel: an image has width * height.
+// Shapes of the slot: u8 [B, height, width, 3], B = number of items: nothing is padded.
+// Output: f32 [B, dimensions of the encoder or of the labels], not normalised.
 // Errors: INVALID_ARGUMENT / NOT_FOUND naming file, tensor or key; RESOURCE_EXHAUSTED out of memory.
-absl::StatusOr<LoadedImageProgram> LoadImageProgram(const std::string& folder, const ImageProgramOptions& options,
-                                                    const LabelVectors& labels);
+absl::StatusOr<LoadedImageProgram> LoadImageProgram(const std::string& folder, const ImagePreprocessing& preprocessing,
+                                                    const ImageProgramOptions& options,
+                                                    const LabelVectors* labels = nullptr);
 
 }  // namespace tributary

@@ -47,10 +47,15 @@ at::Tensor ModuleReader::Values(const std::string& name, const std::vector<int64
 }
 
 LinearWeights ModuleReader::ReadLinear(const std::string& name, int64_t out, int64_t in, bool bias) {
-  LinearWeights weights{.weight = Read(name + ".weight", {out, in}), .bias = {}};
-  if (bias) weights.bias = Read(name + ".bias", {out});
+  return ReadKernel(name, {out, in}, bias);
+}
+
+LinearWeights ModuleReader::ReadKernel(const std::string& name, const std::vector<int64_t>& shape, bool bias) {
+  LinearWeights weights{.weight = Read(name + ".weight", shape), .bias = {}};
+  if (bias) weights.bias = Read(name + ".bias", {shape.front()});
   if (!status_.ok()) return {};
-  parameter_bytes_ += static_cast<uint64_t>(out * in + (bias ? out : 0)) * c10::elementSize(TorchType(type_));
+  parameter_bytes_ +=
+      static_cast<uint64_t>(weights.weight.numel() + (bias ? shape.front() : 0)) * c10::elementSize(TorchType(type_));
   return weights;
 }
 

@@ -40,6 +40,8 @@ class ModuleReader {
   at::Tensor Values(const std::string& name, const std::vector<int64_t>& shape);
 
   LinearWeights ReadLinear(const std::string& name, int64_t out, int64_t in, bool bias);
+  // The same for a convolution's weight, [out, ...].
+  LinearWeights ReadKernel(const std::string& name, const std::vector<int64_t>& shape, bool bias);
   // Several over the same input as one, outputs after each other. All with a bias or all without.
   LinearWeights Join(const std::vector<LinearWeights>& parts) const;
   // Outputs first .. first + count.

@@ -15,6 +15,13 @@ absl::StatusOr<JsonFile> JsonFile::Read(const std::string& path) {
   return JsonFile(path, std::move(root));
 }
 
+absl::StatusOr<JsonFile> JsonFile::Section(const char* key) const {
+  const std::string path = absl::StrCat(path_, ": ", key);
+  if (!Has(key)) return JsonFile(path, nlohmann::json::object());
+  if (!root_[key].is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " must be an object"));
+  return JsonFile(path, root_[key]);
+}
+
 int64_t JsonFile::Count(const char* key, int64_t max, std::optional<int64_t> fallback) {
   if (!Has(key)) {
     if (!fallback) Fail(absl::StrCat(key, " is missing"));

@@ -18,6 +18,9 @@ class JsonFile {
   // NOT_FOUND where there is none; INVALID_ARGUMENT when it is not JSON.
   static absl::StatusOr<JsonFile> Read(const std::string& path);
 
+  // The object under `key` as a file of its own, whose messages name the key too; empty where there is no such key.
+  absl::StatusOr<JsonFile> Section(const char* key) const;
+
   const nlohmann::json& root() const { return root_; }
   const std::string& path() const { return path_; }
   bool Has(const char* key) const { return root_.is_object() && root_.contains(key) && !root_[key].is_null(); }

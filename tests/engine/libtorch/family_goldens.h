@@ -70,6 +70,23 @@ inline std::vector<std::string> FamilyGoldenNames() {
   return names;
 }
 
+// Calls change(header, data) on a safetensors file and writes what it leaves.
+template <typename Change>
+void RewriteTensors(const TemporaryFolder& folder, const std::string& file, const Change& change) {
+  const std::string bytes = ReadFile(folder.File(file));
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  auto header = nlohmann::json::parse(bytes.substr(sizeof(length), length));
+  std::string data = bytes.substr(sizeof(length) + length);
+  change(header, data);
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  length = text.size();
+  std::string out(sizeof(length), '\0');
+  std::memcpy(out.data(), &length, sizeof(length));
+  folder.Write(file, out + text + data);
+}
+
 // A copy of a golden's folder, to be changed.
 class FamilyCopy {
  public:
@@ -87,21 +104,9 @@ class FamilyCopy {
     folder_.Write("config.json", config.dump());
   }
 
-  // Calls change(header, data) on a safetensors file and writes what it leaves.
   template <typename Change>
   void RewriteTensors(const std::string& file, const Change& change) const {
-    const std::string bytes = ReadFile(folder_.File(file));
-    uint64_t length = 0;
-    std::memcpy(&length, bytes.data(), sizeof(length));
-    auto header = nlohmann::json::parse(bytes.substr(sizeof(length), length));
-    std::string data = bytes.substr(sizeof(length) + length);
-    change(header, data);
-    std::string text = header.dump();
-    text.resize((text.size() + 7) / 8 * 8, ' ');
-    length = text.size();
-    std::string out(sizeof(length), '\0');
-    std::memcpy(out.data(), &length, sizeof(length));
-    folder_.Write(file, out + text + data);
+    tributary::RewriteTensors(folder_, file, change);
   }
 
  private:

@@ -46,7 +46,7 @@ TEST_CASE("Each photo is nearest to its own caption, the cat at about 0.57") {
   REQUIRE(sentences.ok());
   const auto labels = LoadOrComputeLabelVectors(*sentences, text->revision, "", embed);
   REQUIRE(labels.ok());
-  const auto image = LoadImageProgram(TRIBUTARY_DEPS_DIR "/models/efficientnet-lite0", {.dtype = "fp32"}, *labels);
+  const auto image = LoadImageProgram(TRIBUTARY_DEPS_DIR "/models/efficientnet-lite0", {}, {.dtype = "fp32"}, &*labels);
   REQUIRE(image.ok());
 
   const auto captions = embed({"a cat looking at the camera", "a cup of espresso", "a rocket on its launch pad"});
