@@ -231,6 +231,7 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16"};
   Table table;
   table.Text("name", &model->name);
+  table.Path("folder", &model->folder);
   table.Path("text.folder", &model->text.folder);
   table.Choice("text.dtype", &model->text.dtype, dtypes);
   table.Integer("text.max_tokens", &model->text.max_tokens, 0, 1 << 20);

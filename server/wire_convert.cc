@@ -262,6 +262,8 @@ void ToWire(const ModelInfo& info, v1::Model* out) {
   out->set_image_compute_type(info.image_compute_type);
   out->set_parameter_count(info.parameter_count);
   out->set_parameter_bytes(info.parameter_bytes);
+  out->set_logit_scale(info.logit_scale);
+  out->set_logit_bias(info.logit_bias);
 }
 
 }  // namespace tributary

@@ -96,13 +96,13 @@ void CheckDtype(const std::string& key, const std::string& dtype, Checker& check
 
 void CheckModel(const std::string& key, const ModelOptions& model, Checker& check) {
   check.Require(!model.name.empty(), key + ".name", "given", "empty");
-  // Images are served in the text space (ConSE), so the text encoder is needed for them too.
-  check.Require(!model.text.folder.empty(), key + ".text.folder", "given", "empty");
+  const bool has_text = !model.folder.empty() || !model.text.folder.empty();
+  check.Require(has_text || !model.image.folder.empty(), key + ".folder",
+                "given where text.folder and image.folder are not", "empty");
   CheckDtype(key + ".text.dtype", model.text.dtype, check);
   CheckDtype(key + ".image.dtype", model.image.dtype, check);
-  if (!model.image.folder.empty()) {
-    check.Require(!model.image.labels.empty(), key + ".image.labels", "given where image.folder is", "empty");
-  }
+  // ConSE places images in the space of the model's own texts.
+  check.Require(has_text || model.image.labels.empty(), key + ".text.folder", "given where image.labels is", "empty");
   check.Require(absl::StrContains(model.image.label_template, "{name}"), key + ".image.label_template",
                 "a text with {name} in it", Quoted(model.image.label_template));
   check.Positive(key + ".image.top_classes", model.image.top_classes);

@@ -124,6 +124,10 @@ struct ModelInfo {
   std::string image_compute_type;  // of the image encoder; empty: no images
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;
+  // Of a shared space: the model's own score of a text and an image is logit_scale * cosine + logit_bias, of which CLIP
+  // takes a softmax over its candidates and SigLIP a sigmoid. 0: the model says none.
+  double logit_scale = 0;
+  double logit_bias = 0;
 };
 
 }  // namespace tributary

@@ -10,7 +10,8 @@
 namespace tributary {
 
 // `model` is one of `options.models`. Call it on a thread set up by InitTorchThread.
-// Images need the model's own text encoder: ConSE places them in its space. Pairs need both.
+// What it serves: the text and image part of `folder`, or of text.folder and image.folder. Images with labels need the
+// model's own texts: ConSE places them in their space. Texts and images together have vectors of one size; both: pairs.
 // Errors: those of the parts, with the model's name in front; INVALID_ARGUMENT parts that do not fit together.
 absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
                                       const ProgramDevice& device);

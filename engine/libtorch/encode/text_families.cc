@@ -11,6 +11,8 @@ namespace {
 
 constexpr TextFamily kFamilies[] = {
     {"bert", "BERT", "all-MiniLM, bge, e5, gte (2023), mxbai-embed", true, LoadBert},
+    {"clip", "CLIP", "clip-vit-base-patch32, clip-vit-large-patch14, LAION's", true, LoadClipText},
+    {"clip_text_model", "CLIP", "a CLIP's text tower alone", true, LoadClipText},
     {"distilbert", "DistilBERT", "multi-qa-distilbert, msmarco-distilbert", true, LoadDistilBert},
     {"gemma3_text", "Gemma 3", "embeddinggemma", false, LoadGemma3},
     {"gte", "GTE (2024)", "gte-multilingual-base, as transformers has it", true, LoadGte},
@@ -20,6 +22,8 @@ constexpr TextFamily kFamilies[] = {
     {"nomic_bert", "NomicBERT", "nomic-embed-text-v1, v1.5", true, LoadNomicBert},
     {"qwen3", "Qwen3", "Qwen3-Embedding", true, LoadQwen3},
     {"roberta", "RoBERTa", "all-distilroberta, all-roberta-large", true, LoadRoberta},
+    {"siglip", "SigLIP", "siglip-base-patch16-224, siglip-so400m, siglip2 of one size", true, LoadSiglipText},
+    {"siglip_text_model", "SigLIP", "a SigLIP's text tower alone", true, LoadSiglipText},
     {"xlm-roberta", "XLM-RoBERTa", "bge-m3, multilingual-e5", true, LoadRoberta},
 };
 
@@ -34,10 +38,11 @@ absl::StatusOr<const TextFamily*> TextFamilyOf(const std::string& folder) {
   for (const TextFamily& family : kFamilies) {
     if (family.model_type == model_type) return &family;
   }
-  config->Fail(absl::StrCat("model_type '", model_type, "' is not one of ",
-                            absl::StrJoin(kFamilies, ", ", [](std::string* out, const TextFamily& family) {
-                              out->append(family.model_type);
-                            })));
+  config->Fail(
+      absl::StrCat("model_type '", model_type, "' is not one of ",
+                   absl::StrJoin(kFamilies, ", ",
+                                 [](std::string* out, const TextFamily& family) { out->append(family.model_type); }),
+                   model_type == kNaflexModelType ? std::string(kNaflexAdvice) : ""));
   return config->status();
 }
 

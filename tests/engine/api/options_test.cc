@@ -68,13 +68,18 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.models.clear(); }, "models must be a list of at least one model, is empty"},
       {[](auto& o) { o.models[0].name = ""; }, "models[0].name must be given, is empty"},
       {[](auto& o) { o.models.push_back(o.models[0]); }, "models[1].name must be unique, is \"default\" again"},
-      {[](auto& o) { o.models[0].text.folder = ""; }, "models[0].text.folder must be given, is empty"},
+      {[](auto& o) { o.models[0].text.folder = ""; },
+       "models[0].folder must be given where text.folder and image.folder are not, is empty"},
       {[](auto& o) { o.models[0].text.dtype = "int4"; },
        "models[0].text.dtype must be auto, fp32, bf16 or fp16, is \"int4\""},
       {[](auto& o) { o.models[0].image.dtype = ""; },
        "models[0].image.dtype must be auto, fp32, bf16 or fp16, is \"\""},
-      {[](auto& o) { o.models[0].image.folder = "models/image"; },
-       "models[0].image.labels must be given where image.folder is, is empty"},
+      {[](auto& o) {
+         o.models[0].text.folder = "";
+         o.models[0].image.folder = "models/image";
+         o.models[0].image.labels = "labels.txt";
+       },
+       "models[0].text.folder must be given where image.labels is, is empty"},
       {[](auto& o) { o.models[0].image.label_template = "a photo"; },
        "models[0].image.label_template must be a text with {name} in it, is \"a photo\""},
       {[](auto& o) { o.models[0].image.top_classes = 0; }, "models[0].image.top_classes must be > 0, is 0"},
