@@ -258,6 +258,7 @@ std::vector<ConfigField> ModelFields(ModelOptions* model) {
   const std::vector<std::string> dtypes = {"auto", "fp32", "bf16", "fp16", "int8"};
   Table table;
   table.Text("name", &model->name);
+  table.Path("folder", &model->folder);
   table.IntegerList("matryoshka_dimensions", &model->matryoshka_dimensions, 1, kMaxDimensions);
   table.Path("text.folder", &model->text.folder);
   table.Choice("text.dtype", &model->text.dtype, dtypes);

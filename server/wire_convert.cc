@@ -285,6 +285,8 @@ void ToWire(const ModelInfo& info, v1::Model* out) {
   out->mutable_matryoshka_dimensions()->Add(info.matryoshka_dimensions.begin(), info.matryoshka_dimensions.end());
   for (const std::string& name : info.prompt_names) out->add_prompt_names(name);
   out->set_default_prompt_name(info.default_prompt);
+  out->set_logit_scale(info.logit_scale);
+  out->set_logit_bias(info.logit_bias);
 }
 
 }  // namespace tributary

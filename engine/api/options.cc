@@ -117,11 +117,13 @@ void CheckModel(const std::string& key, const ModelOptions& model, Checker& chec
                   absl::StrCat(before + 1, "..", kMaxDimensions, " (the list rises)"), size);
     before = std::max(before, size);
   }
-  // What images need beside their folder (labels and a text encoder for ConSE, or nothing) depends on what is in it.
-  check.Require(!model.text.folder.empty() || !model.image.folder.empty(), key + ".text.folder",
-                "given where image.folder is not", "empty");
+  const bool has_text = !model.folder.empty() || !model.text.folder.empty();
+  check.Require(has_text || !model.image.folder.empty(), key + ".folder",
+                "given where text.folder and image.folder are not", "empty");
   CheckDtype(key + ".text.dtype", model.text.dtype, check);
   CheckDtype(key + ".image.dtype", model.image.dtype, check);
+  // ConSE places images in the space of the model's own texts.
+  check.Require(has_text || model.image.labels.empty(), key + ".text.folder", "given where image.labels is", "empty");
   check.Require(absl::StrContains(model.image.label_template, "{name}"), key + ".image.label_template",
                 "a text with {name} in it", Quoted(model.image.label_template));
   check.Positive(key + ".image.top_classes", model.image.top_classes);

@@ -74,7 +74,7 @@ using Placement = std::vector<std::string>;
 inline constexpr size_t kMaxReplicas = 64;
 
 struct TextModelOptions {
-  std::string folder;               // hub folder; empty: the model serves no text
+  std::string folder;               // hub folder; empty: the text part of ModelOptions::folder, if any
   std::string dtype = "auto";       // auto, fp32, bf16, fp16, int8
   size_t max_tokens = 0;            // 0: what the folder says; never more than that
   std::string default_prompt = {};  // one of the folder's prompts; empty: what the folder says
@@ -82,9 +82,11 @@ struct TextModelOptions {
 };
 
 struct ImageModelOptions {
-  std::string folder;  // folder with model.safetensors of EfficientNet-Lite0; empty: no images
+  std::string folder;  // hub folder, or EfficientNet-Lite0's; empty: the image part of ModelOptions::folder, if any
   std::string dtype = "auto";
-  std::string labels;  // text file, one class name a line, in class order (ConSE)
+  // Text file, one class name a line, in class order: images get their vectors from those of the names, by the model's
+  // own texts (ConSE). Empty: an image's vector is its encoder's own.
+  std::string labels;
   std::string label_template = "a photo of a {name}";
   size_t top_classes = 10;  // k of ConSE
   Placement placement;
@@ -110,6 +112,7 @@ struct SelfCheckOptions {
 
 struct ModelOptions {
   std::string name;
+  std::string folder = {};  // hub folder of the whole model: the parts it has are served; empty: those below
   // Sizes of shorter vectors the model is trained for, rising, each below the full size; empty: what the folder says.
   std::vector<int> matryoshka_dimensions = {};
   TextModelOptions text;

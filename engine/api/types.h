@@ -141,6 +141,10 @@ struct ModelInfo {
   std::vector<std::string> prompt_names = {};        // sorted
   std::string default_prompt = {};                   // one of prompt_names; empty: none
   std::optional<SelfCheckResult> self_check = {};    // unset: the configuration names no reference vectors
+  // Of a shared space: the model's own score of a text and an image is logit_scale * cosine + logit_bias, of which CLIP
+  // takes a softmax over its candidates and SigLIP a sigmoid. 0: the model says none.
+  double logit_scale = 0;
+  double logit_bias = 0;
 };
 
 }  // namespace tributary

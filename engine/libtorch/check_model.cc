@@ -158,7 +158,7 @@ absl::StatusOr<std::string> CheckModelFolder(const std::string& folder) {
   InitTorchThread();
   ModelOptions options;
   options.name = std::filesystem::path(folder).lexically_normal().filename();
-  options.text.folder = folder;
+  options.folder = folder;
   auto checked = LoadAndRun(options);
   if (!checked.ok()) return checked.status();
   std::string report;

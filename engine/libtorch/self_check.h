@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/api/options.h"
-#include "engine/libtorch/model_loader.h"
+#include "engine/libtorch/model_placement.h"
 #include "engine/pipeline/pipeline.h"
 
 namespace tributary {

@@ -324,5 +324,18 @@ TEST_CASE("a message survives serialising and parsing over many slices") {
   CHECK(buffer.Length() == 0);
 }
 
+TEST_CASE("a model's logit scale and bias are told, 0 where it has none") {
+  ModelInfo info;
+  info.logit_scale = 100.25;
+  info.logit_bias = -12.5;
+  v1::Model out;
+  ToWire(info, &out);
+  CHECK(out.logit_scale() == 100.25);
+  CHECK(out.logit_bias() == -12.5);
+  ToWire(ModelInfo{}, &out);
+  CHECK(out.logit_scale() == 0);
+  CHECK(out.logit_bias() == 0);
+}
+
 }  // namespace
 }  // namespace tributary

@@ -37,6 +37,21 @@ at::Tensor PoolOne(Pooling pooling, const at::Tensor& hidden, const at::Tensor& 
 
 }  // namespace
 
+at::Tensor PoolEndToken(const EndToken& end, const at::Tensor& hidden, const at::Tensor& ids,
+                        const at::Tensor& positions, const PackedSequences& sequences) {
+  // One maximum for each text finds the best id and, among equals, the first of them: exact in double, as an id and a
+  // position have at most 24 bits each.
+  constexpr double kPositions = 1 << 24;
+  const at::Tensor rank = (end.is_largest ? ids : ids.eq(end.id)).to(at::kDouble);
+  const at::Tensor keys = rank.mul(kPositions).add(positions.to(at::kDouble).neg().add_(kPositions - 1));
+  const at::Tensor best = at::segment_reduce(keys.unsqueeze(1), "max", /*lengths=*/{}, /*indices=*/{},
+                                             /*offsets=*/sequences.cu_seqlens, /*axis=*/0, /*unsafe=*/true)
+                              .squeeze(1);
+  const at::Tensor position = best.remainder(kPositions).neg().add_(kPositions - 1);
+  const at::Tensor starts = sequences.cu_seqlens.narrow(0, 0, sequences.cu_seqlens.size(0) - 1);
+  return at::index_select(hidden, 0, starts.add(position.to(at::kInt))).to(at::kFloat);
+}
+
 at::Tensor Pool(const std::vector<Pooling>& poolings, const at::Tensor& hidden, const at::Tensor& positions,
                 const PackedSequences& sequences) {
   std::vector<at::Tensor> vectors;

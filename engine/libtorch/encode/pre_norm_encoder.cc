@@ -7,12 +7,13 @@
 namespace tributary {
 
 PreNormEncoder::PreNormEncoder(const TextEncoderInfo& info, PreNormParts parts)
-    : TextEncoder(info), parts_(std::move(parts)) {}
+    : TextEncoder(info, std::move(parts.own_head)), parts_(std::move(parts)) {}
 
 at::Tensor PreNormEncoder::Forward(const at::Tensor& ids, const at::Tensor& positions,
                                    const PackedSequences& sequences) const {
   at::Tensor sum = at::index_select(parts_.words, 0, ids).to(at::kFloat);
   if (parts_.embedding_scale != 1) sum.mul_(parts_.embedding_scale);
+  if (parts_.positions.defined()) sum.add_(at::index_select(parts_.positions, 0, positions));
   if (parts_.embedding_norm) sum = parts_.embedding_norm->Forward(sum);
 
   std::vector<RotaryAngles> angles;

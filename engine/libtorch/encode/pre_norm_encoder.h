@@ -26,15 +26,17 @@ struct PreNormLayer {
 
 struct PreNormParts {
   at::ScalarType type = at::kFloat;
-  at::Tensor words;  // [vocabulary, H]
+  at::Tensor words;      // [vocabulary, H]
+  at::Tensor positions;  // f32 [max_tokens, H], added to the words; undefined: none
   double embedding_scale = 1;
   std::optional<Norm> embedding_norm;
   std::vector<Rotary> rotaries;
   std::vector<PreNormLayer> layers;
   Norm final_norm;
+  std::optional<TextHead> own_head;
 };
 
-// Run for ModernBERT, Qwen3 and Gemma 3; made by their files in encode/families.
+// Run for ModernBERT, Qwen3, Gemma 3 and the text towers of CLIP and SigLIP; made by their files in encode/families.
 // The sum runs through all layers in fp32, whatever the products' type: it grows with the depth, beyond what fp16 holds
 // in Gemma, and every layer rounds it once more in bf16.
 class PreNormEncoder final : public TextEncoder {

@@ -4,8 +4,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "engine/libtorch/encode/attention.h"
+#include "engine/libtorch/encode/text_head.h"
 
 namespace tributary {
 
@@ -23,12 +26,16 @@ struct TextEncoderInfo {
 // Thread-safety: const methods from any thread. Errors of Forward: LibTorch's exceptions; the program guards.
 class TextEncoder {
  public:
-  explicit TextEncoder(const TextEncoderInfo& info) : info_(info) {}
+  explicit TextEncoder(const TextEncoderInfo& info, std::optional<TextHead> own_head = std::nullopt)
+      : info_(info), own_head_(std::move(own_head)) {}
   virtual ~TextEncoder() = default;
   TextEncoder(const TextEncoder&) = delete;
   TextEncoder& operator=(const TextEncoder&) = delete;
 
   const TextEncoderInfo& info() const { return info_; }
+  // Of models that say themselves what becomes of the rows: CLIP's and SigLIP's text towers. Else the folder's modules
+  // do.
+  const std::optional<TextHead>& own_head() const { return own_head_; }
 
   // ids, positions int32 [T], positions from 0 in each sequence; result [T, hidden_size], floating. Rows of no sequence
   // are computed and mean nothing; no other row depends on them.
@@ -37,6 +44,7 @@ class TextEncoder {
 
  private:
   const TextEncoderInfo info_;
+  const std::optional<TextHead> own_head_;
 };
 
 }  // namespace tributary

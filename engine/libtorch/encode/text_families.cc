@@ -15,6 +15,8 @@ constexpr std::string_view kTransformers = "transformers 5.24";
 constexpr TextFamily kFamilies[] = {
     {"bert", "BERT", "all-MiniLM, bge, e5, gte (2023), mxbai-embed",
      "transformers 5.24; sentence-transformers with the weights of all-MiniLM-L6-v2", true, LoadBert},
+    {"clip", "CLIP", "clip-vit-base-patch32, clip-vit-large-patch14, LAION's", kTransformers, true, LoadClipText},
+    {"clip_text_model", "CLIP", "a CLIP's text tower alone", kTransformers, true, LoadClipText},
     {"distilbert", "DistilBERT", "multi-qa-distilbert, msmarco-distilbert", kTransformers, true, LoadDistilBert},
     {"gemma3_text", "Gemma 3", "embeddinggemma", kTransformers, false, LoadGemma3},
     {"gte", "GTE (2024)", "gte-multilingual-base, as transformers has it", kTransformers, true, LoadGte},
@@ -24,6 +26,9 @@ constexpr TextFamily kFamilies[] = {
     {"nomic_bert", "NomicBERT", "nomic-embed-text-v1, v1.5", kTransformers, true, LoadNomicBert},
     {"qwen3", "Qwen3", "Qwen3-Embedding", kTransformers, true, LoadQwen3},
     {"roberta", "RoBERTa", "all-distilroberta, all-roberta-large", kTransformers, true, LoadRoberta},
+    {"siglip", "SigLIP", "siglip-base-patch16-224, siglip-so400m, siglip2 of one size", kTransformers, true,
+     LoadSiglipText},
+    {"siglip_text_model", "SigLIP", "a SigLIP's text tower alone", kTransformers, true, LoadSiglipText},
     {"xlm-roberta", "XLM-RoBERTa", "bge-m3, multilingual-e5", kTransformers, true, LoadRoberta},
 };
 
@@ -38,10 +43,11 @@ absl::StatusOr<const TextFamily*> TextFamilyOf(const std::string& folder) {
   for (const TextFamily& family : kFamilies) {
     if (family.model_type == model_type) return &family;
   }
-  config->Fail(absl::StrCat("model_type '", model_type, "' is not one of ",
-                            absl::StrJoin(kFamilies, ", ", [](std::string* out, const TextFamily& family) {
-                              out->append(family.model_type);
-                            })));
+  config->Fail(
+      absl::StrCat("model_type '", model_type, "' is not one of ",
+                   absl::StrJoin(kFamilies, ", ",
+                                 [](std::string* out, const TextFamily& family) { out->append(family.model_type); }),
+                   model_type == kNaflexModelType ? std::string(kNaflexAdvice) : ""));
   return config->status();
 }
 

@@ -20,6 +20,10 @@ struct TextFamily {
   LoadedFamily (*load)(const FamilyInput& input);
 };
 
+// SigLIP 2 in its form of variable resolution, whose image side takes as many patches as a picture needs.
+inline constexpr std::string_view kNaflexModelType = "siglip2";
+inline constexpr std::string_view kNaflexAdvice = " (NaFlex); SigLIP 2 of one size is, its model_type is siglip";
+
 // By model_type.
 std::span<const TextFamily> TextFamilies();
 

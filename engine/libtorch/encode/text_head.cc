@@ -10,7 +10,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/libtorch/device/torch_device.h"
-#include "engine/libtorch/encode/pooling.h"
 #include "engine/libtorch/weights/safetensors.h"
 
 namespace tributary {
@@ -73,9 +72,28 @@ absl::StatusOr<TextHead> TextHead::Load(const TextModelFolder& folder, int64_t h
   return head;
 }
 
-at::Tensor TextHead::Forward(const at::Tensor& hidden, const at::Tensor& positions,
+TextHead TextHead::Of(const std::optional<EndToken>& end, const at::Tensor& weight, const at::Tensor& bias,
+                      int64_t hidden_size, const ProgramDevice& device) {
+  TextHead head;
+  head.end_ = end;
+  if (!end) head.poolings_ = {Pooling::kLastToken};
+  head.dimensions_ = hidden_size;
+  if (!weight.defined()) return head;
+  const auto place = [&](const at::Tensor& values) {
+    if (!values.defined()) return values;
+    head.parameter_count_ += static_cast<uint64_t>(values.numel());
+    return values.to(TorchDevice(device), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  };
+  head.dimensions_ = weight.size(0);
+  head.dense_.push_back(
+      {.weight = place(weight), .bias = place(bias), .activation = DenseModule::Activation::kIdentity});
+  return head;
+}
+
+at::Tensor TextHead::Forward(const at::Tensor& hidden, const at::Tensor& ids, const at::Tensor& positions,
                              const PackedSequences& sequences) const {
-  at::Tensor vectors = Pool(poolings_, hidden, positions, sequences);
+  at::Tensor vectors =
+      end_ ? PoolEndToken(*end_, hidden, ids, positions, sequences) : Pool(poolings_, hidden, positions, sequences);
   for (const Dense& dense : dense_) {
     const auto bias = dense.bias.defined() ? std::optional(dense.bias) : std::nullopt;
     vectors = Activate(dense.activation, at::linear(vectors, dense.weight, bias));

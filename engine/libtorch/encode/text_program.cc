@@ -3,8 +3,10 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -170,10 +172,11 @@ void TextProgram::Encode(const StagedBatch& staged, const std::byte* input, std:
   const PackedSequences sequences{.lengths = staged.lengths,
                                   .cu_seqlens = slot_tensor(layout.Starts(), layout.batch + 1)};
   const at::Tensor positions = slot_tensor(layout.Positions(), layout.tokens);
-  const at::Tensor hidden = encoder_->Forward(slot_tensor(0, layout.tokens), positions, sequences);
+  const at::Tensor ids = slot_tensor(0, layout.tokens);
+  const at::Tensor hidden = encoder_->Forward(ids, positions, sequences);
   at::from_blob(output, {static_cast<int64_t>(layout.batch), head_.dimensions()},
                 at::TensorOptions().dtype(at::kFloat).device(place))
-      .copy_(head_.Forward(hidden, positions, sequences), /*non_blocking=*/true);
+      .copy_(head_.Forward(hidden, ids, positions, sequences), /*non_blocking=*/true);
 }
 
 absl::Status TextProgram::Warm() const {
@@ -192,6 +195,29 @@ absl::Status TextProgram::Warm() const {
   return absl::OkStatus();
 }
 
+// A single number of the model's; nullopt where it has no such tensor.
+absl::StatusOr<std::optional<double>> ReadScalar(const SafetensorsWeights& weights, std::string_view name) {
+  auto prefix = weights.PrefixOf(name);
+  if (absl::IsNotFound(prefix.status())) return std::nullopt;
+  if (!prefix.ok()) return prefix.status();
+  auto tensor = weights.Get(*prefix + std::string(name));
+  if (!tensor.ok()) return tensor.status();
+  if (tensor->numel() != 1 || !tensor->is_floating_point()) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", std::string(name), "' must be one floating number"));
+  }
+  return tensor->to(at::kDouble).item<double>();
+}
+
+absl::Status ReadLogits(const SafetensorsWeights& weights, LoadedTextProgram& loaded) {
+  auto scale = ReadScalar(weights, "logit_scale");
+  if (!scale.ok()) return scale.status();
+  auto bias = ReadScalar(weights, "logit_bias");
+  if (!bias.ok()) return bias.status();
+  if (*scale) loaded.logit_scale = std::exp(**scale);
+  loaded.logit_bias = bias->value_or(0);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedTextProgram> LoadTextProgram(const TextModelFolder& folder, const TextProgramOptions& options) {
@@ -206,7 +232,10 @@ absl::StatusOr<LoadedTextProgram> LoadTextProgram(const TextModelFolder& folder,
       GuardTorch([&] { return LoadTextEncoder(folder.transformer_folder, *weights, *type, options.device); });
   if (!encoder.ok()) return encoder.status();
   const TextEncoderInfo info = (*encoder)->info();
-  auto head = GuardTorch([&] { return TextHead::Load(folder, info.hidden_size, options.device); });
+  auto head = GuardTorch([&]() -> absl::StatusOr<TextHead> {
+    if (!folder.has_pooling && (*encoder)->own_head()) return *(*encoder)->own_head();
+    return TextHead::Load(folder, info.hidden_size, options.device);
+  });
   if (!head.ok()) return head.status();
 
   uint64_t max_tokens = options.max_batch_tokens;
@@ -223,6 +252,10 @@ absl::StatusOr<LoadedTextProgram> LoadTextProgram(const TextModelFolder& folder,
     both.Add(loaded.revision);
     both.Add(head->revision());
     loaded.revision = both.Hex();
+  }
+  if ((*encoder)->own_head()) {
+    auto status = GuardTorch([&] { return ReadLogits(*weights, loaded); });
+    if (!status.ok()) return status;
   }
   auto program = std::make_unique<TextProgram>(*std::move(encoder), *std::move(head), options.device, max_tokens,
                                                options.max_batch_items);

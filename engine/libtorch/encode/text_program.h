@@ -30,6 +30,9 @@ struct LoadedTextProgram {
   size_t max_tokens = 0;       // of one text
   uint64_t parameter_count = 0;
   uint64_t parameter_bytes = 0;  // in the types they are run in
+  // Of a shared space, see ModelInfo; 0: none.
+  double logit_scale = 0;
+  double logit_bias = 0;
 };
 
 // Loads the weights, and runs every token total that Stage can produce once (of single texts: up to 512 tokens), so

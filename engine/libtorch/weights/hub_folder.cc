@@ -182,7 +182,8 @@ absl::Status ReadMatryoshkaDimensions(TextModelFolder& model) {
   return file->status();
 }
 
-// The chain must be Transformer, Pooling, any number of Dense, at most one Normalize; Dropout does nothing.
+// The chain must be Transformer, Pooling, any number of Dense, at most one Normalize; or CLIPModel, at most one
+// Normalize. Dropout does nothing.
 class Chain {
  public:
   explicit Chain(std::string path) : path_(std::move(path)) {}
@@ -193,11 +194,17 @@ class Chain {
       next_ = Next::kPooling;
       return ReadTransformer(folder, model);
     }
+    if (absl::EndsWith(type, ".CLIPModel")) {  // pools and projects itself
+      if (next_ != Next::kTransformer) return WrongPlace(type);
+      next_ = Next::kNormalize;
+      return ReadTransformer(folder, model);
+    }
     if (absl::EndsWith(type, ".Pooling")) {
       if (next_ != Next::kPooling) return WrongPlace(type);
       next_ = Next::kDense;
       auto pooling = ReadPooling(folder);
       if (!pooling.ok()) return pooling.status();
+      model.has_pooling = true;
       model.pooling = std::move(pooling->poolings);
       model.pooled_size = pooling->size;
       include_prompt_ = pooling->include_prompt;
@@ -211,7 +218,7 @@ class Chain {
       return absl::OkStatus();
     }
     if (absl::EndsWith(type, ".Normalize")) {
-      if (next_ != Next::kDense) return WrongPlace(type);
+      if (next_ != Next::kDense && next_ != Next::kNormalize) return WrongPlace(type);
       next_ = Next::kNothing;
       model.normalise = true;
       return absl::OkStatus();
@@ -231,7 +238,7 @@ class Chain {
   }
 
  private:
-  enum class Next : uint8_t { kTransformer, kPooling, kDense, kNothing };
+  enum class Next : uint8_t { kTransformer, kPooling, kDense, kNormalize, kNothing };
 
   absl::Status Wrong(const std::string& what) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", what));

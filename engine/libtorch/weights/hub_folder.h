@@ -26,7 +26,8 @@ struct DenseModule {
 };
 
 struct TextModelFolder {
-  std::string transformer_folder;                // where config.json, weights and tokenizer are
+  std::string transformer_folder;  // where config.json, weights and tokenizer are
+  bool has_pooling = false;        // modules.json says it; else a model that brings its own (CLIP) uses that
   std::vector<Pooling> pooling{Pooling::kMean};  // several: their vectors after each other
   std::optional<int64_t> pooled_size;            // of one token's vector, where the pooling module says it
   std::vector<DenseModule> dense;                // in order

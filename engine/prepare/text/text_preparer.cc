@@ -14,7 +14,9 @@ TokenizingPreparer::TokenizingPreparer(TokenizerFiles files)
       special_(std::move(files.special)),
       max_tokens_(files.max_tokens),
       vocabulary_size_(files.vocabulary_size),
-      has_rowless_ids_(files.has_rowless_ids) {}
+      has_rowless_ids_(files.has_rowless_ids),
+      padded_length_(files.padded_length),
+      pad_id_(files.pad_id) {}
 
 absl::StatusOr<TokenSequence> TokenizingPreparer::CheckIds(std::span<const int32_t> ids) const {
   if (ids.empty()) return absl::InvalidArgumentError("token_ids is empty: at least one id is needed");
@@ -32,7 +34,12 @@ absl::StatusOr<TokenSequence> TokenizingPreparer::CheckIds(std::span<const int32
 }
 
 absl::StatusOr<TokenSequence> TokenizingPreparer::Prepare(const TextInput& input, Truncation truncation) const {
-  if (input.token_ids) return CheckIds(*input.token_ids);
+  auto sequence = input.token_ids ? CheckIds(*input.token_ids) : Tokenise(input, truncation);
+  if (sequence.ok() && sequence->ids.size() < padded_length_) sequence->ids.resize(padded_length_, pad_id_);
+  return sequence;
+}
+
+absl::StatusOr<TokenSequence> TokenizingPreparer::Tokenise(const TextInput& input, Truncation truncation) const {
   if (const size_t invalid = utf8::FindInvalid(input.text); invalid != std::string_view::npos) {
     return absl::InvalidArgumentError(absl::StrCat("text is not valid UTF-8 at byte ", invalid));
   }

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,10 +95,30 @@ const json& TextConfig(const json& config) {
   return found != config.end() && found->is_object() ? *found : config;
 }
 
+// Families that leave out what is their default, and one that pads every text to all its positions.
+struct TowerLength {
+  std::string_view model_type;
+  double positions;
+  bool pads;
+};
+constexpr TowerLength kTowerLengths[] = {
+    {"clip", 77, false},
+    {"clip_text_model", 77, false},
+    {"siglip", 64, true},
+    {"siglip_text_model", 64, true},
+};
+
+const TowerLength* TowerLengthOf(const json& root_config, const json& config) {
+  const std::string type = config.value("model_type", root_config.value("model_type", ""));
+  const auto* const found = std::find_if(std::begin(kTowerLengths), std::end(kTowerLengths),
+                                         [&](const TowerLength& tower) { return tower.model_type == type; });
+  return found == std::end(kTowerLengths) ? nullptr : found;
+}
+
 // Positions a text can have. RoBERTa's family counts from behind its padding id.
-double Positions(const json& config, double no_limit) {
+double Positions(const json& config, double fallback) {
   const auto found = config.find("max_position_embeddings");
-  if (found == config.end() || !found->is_number()) return no_limit;
+  if (found == config.end() || !found->is_number()) return fallback;
   static constexpr std::array kCountsFromPadding = {"roberta", "xlm-roberta", "camembert", "mpnet"};
   const auto type = config.value("model_type", "");
   const bool counts = std::find(kCountsFromPadding.begin(), kCountsFromPadding.end(), type) != kCountsFromPadding.end();
@@ -104,7 +126,8 @@ double Positions(const json& config, double no_limit) {
 }
 
 // model_max_length may be 1e30, "no limit": read as a double and bounded.
-size_t ReadMaxTokens(const std::string& folder, const json& config, const json& tokenizer_config, bool lowercases) {
+size_t ReadMaxTokens(const std::string& folder, const json& config, const json& tokenizer_config,
+                     const TowerLength* tower, bool lowercases) {
   const json sentence = ReadJson(folder, "sentence_bert_config.json");
   if (sentence.value("do_lower_case", false) && !lowercases) {
     throw LoadError{"sentence_bert_config.json: do_lower_case over a tokeniser that keeps case is not supported"};
@@ -116,7 +139,7 @@ size_t ReadMaxTokens(const std::string& folder, const json& config, const json& 
   };
   double limit = number(sentence, "max_seq_length");
   if (limit == kNoLimit) limit = number(tokenizer_config, "model_max_length");
-  limit = std::min(limit, Positions(config, kNoLimit));
+  limit = std::min(limit, Positions(config, tower == nullptr ? kNoLimit : tower->positions));
   if (limit == kNoLimit || limit < 1) {
     throw LoadError{
         "no length limit: none of max_seq_length (sentence_bert_config.json), model_max_length "
@@ -137,6 +160,41 @@ void SetVocabularySize(const TokenizerParts& parts, const json& config, Tokenize
   files.has_rowless_ids = parts.largest_added_id >= rows;
 }
 
+// The id of tokenizer_config.json's pad_token, looked up in tokenizer.json; else config.json's pad_token_id.
+int32_t ReadPadId(const json& tokenizer_config, const json& tokenizer, const json& config) {
+  const std::string token = SpecialToken(tokenizer_config, "pad_token", "");
+  if (!token.empty()) {
+    for (const json& added : tokenizer.value("added_tokens", json::array())) {
+      if (added.at("content") == token) return added.at("id").get<int32_t>();
+    }
+    const json& vocabulary = tokenizer.at("model").at("vocab");
+    if (vocabulary.is_object() && vocabulary.contains(token)) return vocabulary[token].get<int32_t>();
+    if (vocabulary.is_array()) {  // Unigram's: [piece, score], the place is the id
+      for (size_t id = 0; id < vocabulary.size(); ++id) {
+        if (vocabulary[id].at(0) == token) return static_cast<int32_t>(id);
+      }
+    }
+    throw LoadError{absl::StrCat("tokenizer_config.json: pad_token '", token, "' is not in tokenizer.json")};
+  }
+  const auto found = config.find("pad_token_id");
+  if (found != config.end() && found->is_number_unsigned()) return found->get<int32_t>();
+  throw LoadError{
+      "the model's texts are padded, but neither pad_token (tokenizer_config.json) nor pad_token_id (config.json) says "
+      "with what"};
+}
+
+void SetPadding(const json& tokenizer_config, const json& tokenizer, const json& config, TokenizerFiles& files) {
+  if (tokenizer_config.value("padding_side", "right") != "right") {
+    throw LoadError{"tokenizer_config.json: padding_side must be right, as the model's texts are padded"};
+  }
+  files.padded_length = files.max_tokens;
+  files.pad_id = ReadPadId(tokenizer_config, tokenizer, config);
+  if (files.pad_id < 0 || static_cast<size_t>(files.pad_id) >= files.vocabulary_size) {
+    throw LoadError{
+        absl::StrCat("the padding token has id ", files.pad_id, ", the vocabulary ", files.vocabulary_size)};
+  }
+}
+
 TokenizerFiles Read(const std::string& folder) {
   const json root_config = ReadJson(folder, "config.json");
   const json& config = TextConfig(root_config);
@@ -146,11 +204,13 @@ TokenizerFiles Read(const std::string& folder) {
                              ? FromVocabularyFile(ReadFile(folder + "/vocab.txt").value_or(""), tokenizer_config)
                              : FromTokenizerJson(tokenizer);
   TokenizerFiles files;
-  files.max_tokens = ReadMaxTokens(folder, config, tokenizer_config, parts.lowercases);
+  const TowerLength* const tower = TowerLengthOf(root_config, config);
+  files.max_tokens = ReadMaxTokens(folder, config, tokenizer_config, tower, parts.lowercases);
   if (files.max_tokens <= parts.special.prefix.size() + parts.special.suffix.size()) {
     throw LoadError{absl::StrCat("a limit of ", files.max_tokens, " tokens leaves no room for text")};
   }
   SetVocabularySize(parts, config, files);
+  if (tower != nullptr && tower->pads) SetPadding(tokenizer_config, tokenizer, config, files);
   files.tokenizer = std::move(parts.tokenizer);
   files.special = std::move(parts.special);
   return files;
@@ -160,7 +220,12 @@ TokenizerFiles Read(const std::string& folder) {
 
 absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& hub_folder) {
   if (!std::ifstream(hub_folder + "/tokenizer.json") && !std::ifstream(hub_folder + "/vocab.txt")) {
-    return absl::NotFoundError(absl::StrCat(hub_folder, " has neither tokenizer.json nor vocab.txt"));
+    const bool pieces = static_cast<bool>(std::ifstream(hub_folder + "/spiece.model"));
+    return absl::NotFoundError(absl::StrCat(hub_folder, " has neither tokenizer.json nor vocab.txt",
+                                            pieces
+                                                ? "; spiece.model is not read: AutoTokenizer's save_pretrained makes "
+                                                  "tokenizer.json of it"
+                                                : ""));
   }
   try {
     return Read(hub_folder);

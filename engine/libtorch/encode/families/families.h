@@ -24,6 +24,7 @@ struct FamilyInput {
 using LoadedFamily = absl::StatusOr<std::unique_ptr<TextEncoder>>;
 
 LoadedFamily LoadBert(const FamilyInput& input);
+LoadedFamily LoadClipText(const FamilyInput& input);
 LoadedFamily LoadDistilBert(const FamilyInput& input);
 LoadedFamily LoadGemma3(const FamilyInput& input);
 LoadedFamily LoadGte(const FamilyInput& input);
@@ -32,5 +33,6 @@ LoadedFamily LoadMpNet(const FamilyInput& input);
 LoadedFamily LoadNomicBert(const FamilyInput& input);
 LoadedFamily LoadQwen3(const FamilyInput& input);
 LoadedFamily LoadRoberta(const FamilyInput& input);  // and XLM-RoBERTa
+LoadedFamily LoadSiglipText(const FamilyInput& input);
 
 }  // namespace tributary
