@@ -27,7 +27,8 @@ void RefuseOtherKeys(JsonFile& file, const std::set<std::string>& known) {
 
 double NormEpsilon(JsonFile& file) {
   const double epsilon = file.Number("layer_norm_eps", FusionConfig().norm_epsilon);
-  if (!(epsilon > 0 && epsilon < 1)) file.Fail(absl::StrCat("layer_norm_eps must be above 0 and below 1, is ", epsilon));
+  if (!(epsilon > 0 && epsilon < 1))
+    file.Fail(absl::StrCat("layer_norm_eps must be above 0 and below 1, is ", epsilon));
   return epsilon;
 }
 
