@@ -162,7 +162,8 @@ void ExportedText::Encode(const StagedBatch& staged, const std::byte* input, std
   if (head_) {
     const PackedSequences sequences{.lengths = staged.lengths,
                                     .cu_seqlens = tensor(slot.Starts(), {batch + 1}, at::kInt)};
-    vectors = head_->Forward(vectors, tensor(slot.Positions(), {tokens}, at::kInt), sequences);
+    // Ids are for heads that models bring themselves.
+    vectors = head_->Forward(vectors, /*ids=*/{}, tensor(slot.Positions(), {tokens}, at::kInt), sequences);
   }
   at::from_blob(output, {batch, static_cast<int64_t>(OutputDimension())},
                 at::TensorOptions().dtype(at::kFloat).device(place))
