@@ -60,17 +60,14 @@ absl::StatusOr<std::unique_ptr<ExportedModule>> LoadTorchScriptModule(const Expo
                                                                       const ProgramDevice& device) {
   return GuardTorch([&]() -> absl::StatusOr<std::unique_ptr<ExportedModule>> {
     // The older executor, for the whole process: the profiling one specialises for the first shapes it meets, so that
-    // its first twenty or so runs are many times slower, and padded batches bring new shapes for ever. (Switching it
-    // off per call instead ends the process where a frozen module throws: InterpreterStateImpl::callstack, 2.11.) Its
-    // fuser compiles kernels while requests wait, so that it stays off.
+    // its first twenty or so runs are many times slower, and padded batches bring new shapes for ever. Its fuser
+    // compiles kernels while requests wait, so that it stays off.
     torch::jit::getExecutorMode() = false;
     torch::jit::overrideCanFuseOnGPU(false);
     torch::jit::Module module = torch::jit::load(manifest.module_path, TorchDevice(device));
-    // One that was frozen when it was saved has neither modes nor parameters left.
-    if (module.hasattr("training")) {
-      module.eval();
-      module = torch::jit::freeze(module);
-    }
+    // Not frozen here, but by who saves it: of what freeze makes in memory (2.11), the functions its nodes were inlined
+    // from are gone, and the process ends where a run throws and their names are asked for.
+    if (module.hasattr("training")) module.eval();
     return std::make_unique<TorchScriptModule>(std::move(module), manifest.output);
   });
 }
