@@ -25,7 +25,8 @@ at::Tensor PreNormEncoder::Forward(const at::Tensor& ids, const at::Tensor& posi
   };
   for (const PreNormLayer& layer : parts_.layers) {
     const at::Tensor normed = layer.attention_norm ? layer.attention_norm->Forward(sum) : sum;
-    const at::Tensor context = layer.attention.Context(normed.to(parts_.type), sequences, &angles[layer.rotary]);
+    const RotaryAngles* const turned = angles.empty() ? nullptr : &angles[layer.rotary];
+    const at::Tensor context = layer.attention.Context(normed.to(parts_.type), sequences, turned);
     add(layer.attention.output.Forward(context), layer.after_attention);
     const at::Tensor inner = layer.feed_forward.Inner(layer.feed_forward_norm.Forward(sum).to(parts_.type));
     add(layer.feed_forward.down.Forward(inner), layer.after_feed_forward);

@@ -70,7 +70,8 @@ TEST_CASE("A photo's vector in bf16 equals the fp32 one to a cosine of 0.999") {
 
 TEST_CASE("An encoder made of convolutions is refused in int8") {
   InitTorchThread();
-  const auto loaded = LoadImageProgram(kFolder, {.dtype = "int8"}, StandInLabels());
+  const LabelVectors labels = StandInLabels();
+  const auto loaded = LoadImageProgram(kFolder, {}, {.dtype = "int8"}, &labels);
   CHECK(loaded.status().code() == absl::StatusCode::kInvalidArgument);
   CHECK(std::string(loaded.status().message()).find("image.dtype int8 needs an image encoder made of linear layers") !=
         std::string::npos);

@@ -28,7 +28,7 @@ TEST_CASE("What would change a family's numbers and is not supported is refused 
     const char* error;
   };
   const Case cases[] = {
-      {"bert", {{"model_type", "gpt2"}}, "config.json: model_type 'gpt2' is not one of bert, distilbert,"},
+      {"bert", {{"model_type", "gpt2"}}, "config.json: model_type 'gpt2' is not one of bert, clip,"},
       {"bert", {{"hidden_size", nullptr}}, "config.json: hidden_size is missing"},
       {"bert", {{"hidden_size", -12}}, "hidden_size must be a whole number"},
       {"bert", {{"hidden_size", "12"}}, "hidden_size must be a whole number"},
