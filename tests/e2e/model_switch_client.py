@@ -28,12 +28,12 @@ class Caller(threading.Thread):
                                           request_serializer=pb.EmbedTextRequest.SerializeToString,
                                           response_deserializer=pb.EmbedResponse.FromString)
         self._model = model
-        self._stop = threading.Event()
+        self._stopping = threading.Event()
 
     def run(self):
         texts = [pb.TextInput(text="a river " * n) for n in (1, 5, 40)]
         request = pb.EmbedTextRequest(texts=texts, options=pb.EmbedOptions(model=self._model))
-        while not self._stop.is_set():
+        while not self._stopping.is_set():
             try:
                 answer = self._embed(request, timeout=60)
                 self.errors += [result.error.message for result in answer.results if result.HasField("error")]
@@ -43,7 +43,7 @@ class Caller(threading.Thread):
             self.calls += 1
 
     def stop(self):
-        self._stop.set()
+        self._stopping.set()
         self.join()
         if self.errors:
             sys.exit(f"{len(self.errors)} of {self.calls} calls of '{self._model}' failed: {self.errors[:3]}")

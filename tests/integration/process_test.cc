@@ -230,7 +230,8 @@ TEST_CASE("the admin port is there where it is asked for, apart from the embeddi
     return v1::AdminService::NewStub(channel)->LoadModel(&context, request, &model);
   };
   const auto admin = grpc::CreateChannel("127.0.0.1:" + port, grpc::InsecureChannelCredentials());
-  CHECK(load(admin, "name: m\n").error_message() == "model.text.folder must be given, is empty");
+  CHECK(load(admin, "name: m\n").error_message() ==
+        "model.folder must be given where text.folder and image.folder are not, is empty");
   // The fake engine has no loader.
   CHECK(load(admin, "name: m\ntext.folder: /m\n").error_code() == grpc::StatusCode::UNIMPLEMENTED);
   CHECK(load(process.Connect(), "name: m\n").error_code() == grpc::StatusCode::UNIMPLEMENTED);

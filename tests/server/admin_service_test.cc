@@ -141,7 +141,7 @@ TEST_CASE("an entry that is wrong is refused with line and key before anything i
   CHECK(error("name: m\ntext:\n  folders: x\n") == "config:3: text.folders: unknown key");
   CHECK(error("name: m\ntext: {folder: x, dtype: int3}\n").find("config:2: text.dtype: expected one of") == 0);
   CHECK(error("") == "config:1: expected keys and values");
-  CHECK(error("name: m") == "model.text.folder must be given, is empty");
+  CHECK(error("name: m") == "model.folder must be given where text.folder and image.folder are not, is empty");
   CHECK(error("models: [{name: m}]") == "config:1: models: unknown key");
   CHECK(error("name: ${HOME}\n") == "config:1: name: '${HOME}' has ${, the environment is not read here");
   CHECK(error(std::string(65537, ' ')) == "config has 65537 bytes, the limit is 65536");

@@ -17,7 +17,6 @@
 namespace tributary {
 namespace {
 
-using Catch::Matchers::ContainsSubstring;
 
 ServedModel FakeModel() { return MakeFakeModel({}, std::make_shared<FakeControl>()); }
 

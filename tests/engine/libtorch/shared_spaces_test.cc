@@ -189,7 +189,10 @@ TEST_CASE("A folder of one tower serves what it has") {
   CHECK(info.image_compute_type == "fp32");
   CHECK_FALSE(info.revision.empty());
   CHECK(Cosine(Images(**engine, golden.pictures)[1].image, golden.image_vectors[1]) >= 0.99999);
-  CHECK((*engine)->Submit({.inputs = {TextOf("a")}}, [](EmbedResponse) {}).code() == absl::StatusCode::kUnimplemented);
+  EmbedRequest text;
+  text.inputs.push_back(TextOf("a"));
+  const absl::Status refused = (*engine)->Submit(std::move(text), [](EmbedResponse) {});
+  CHECK(refused.code() == absl::StatusCode::kUnimplemented);
 }
 
 TEST_CASE("A part's own folder goes before the whole model's") {

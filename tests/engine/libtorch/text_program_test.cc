@@ -182,7 +182,7 @@ TEST_CASE("An activation or type that cannot be run is refused by its key") {
   PlainBert(config, 10).Write(folder, "");
   CHECK_THAT(std::string(Load(folder).status().message()), ContainsSubstring("hidden_act must be gelu"));
   CHECK_THAT(std::string(Load(folder, Pooling::kMean, {.dtype = "int3"}).status().message()),
-             ContainsSubstring("dtype must be auto, fp32, bf16 or fp16, is 'int3'"));
+             ContainsSubstring("dtype must be auto, fp32, bf16, fp16 or int8, is 'int3'"));
   CHECK_THAT(std::string(Load(folder, Pooling::kMean, {.dtype = "fp16"}).status().message()),
              ContainsSubstring("fp16 needs a CUDA device"));
 }
