@@ -3,7 +3,6 @@
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"

@@ -27,7 +27,7 @@ class ExportedModule {
 absl::StatusOr<std::unique_ptr<ExportedModule>> LoadAotInductorModule(const ExportManifest& manifest,
                                                                       const ProgramDevice& device, size_t runners);
 
-// A TorchScript file, in eval mode, frozen where it is not yet.
+// A TorchScript file, in eval mode, as it was saved.
 absl::StatusOr<std::unique_ptr<ExportedModule>> LoadTorchScriptModule(const ExportManifest& manifest,
                                                                       const ProgramDevice& device);
 

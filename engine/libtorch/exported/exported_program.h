@@ -5,7 +5,6 @@
 // An exported module is a program, not data: loading one runs what its maker put into it. Serve only exports you trust.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>

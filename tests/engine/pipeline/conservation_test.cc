@@ -1,5 +1,6 @@
 // Whatever happens, every accepted request is completed exactly once and every permit comes back: random kinds,
 // cancels, deadlines, failures, and destruction at a random moment.
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>
@@ -11,6 +12,7 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::microseconds;
+using std::chrono::seconds;
 
 std::string RandomText(std::mt19937& random) {
   switch (random() % 24) {
