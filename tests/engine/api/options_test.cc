@@ -1,5 +1,3 @@
-<<<<<<< HEAD
-=======
 #include "engine/api/options.h"
 
 #include <cmath>
@@ -69,18 +67,41 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.completion_threads = 0; }, "completion_threads must be 1..1024, is 0"},
       {[](auto& o) { o.models.clear(); }, "models must be a list of at least one model, is empty"},
       {[](auto& o) { o.models[0].name = ""; }, "models[0].name must be given, is empty"},
+      {[](auto& o) { o.max_models = 0; }, "max_models must be 1..4096, is 0"},
+      {[](auto& o) { o.models.resize(65, o.models[0]); }, "models must be at most 64 (max_models), is 65"},
       {[](auto& o) { o.models.push_back(o.models[0]); }, "models[1].name must be unique, is \"default\" again"},
       {[](auto& o) { o.models[0].text.folder = ""; },
-       "models[0].text.folder must be given where image.folder is not, is empty"},
+       "models[0].folder must be given where text.folder and image.folder are not, is empty"},
+      {[](auto& o) {
+         o.models[0].text.folder = "";
+         o.models[0].image.folder = "models/image";
+         o.models[0].image.labels = "labels.txt";
+       },
+       "models[0].text.folder must be given where image.labels is, is empty"},
+      {[](auto& o) { o.models[0].matryoshka_dimensions = {64, 32}; },
+       "models[0].matryoshka_dimensions[1] must be 65..65536 (the list rises), is 32"},
+      {[](auto& o) { o.models[0].matryoshka_dimensions = {0}; },
+       "models[0].matryoshka_dimensions[0] must be 1..65536 (the list rises), is 0"},
       {[](auto& o) { o.models[0].text.dtype = "int4"; },
-       "models[0].text.dtype must be auto, fp32, bf16 or fp16, is \"int4\""},
+       "models[0].text.dtype must be auto, fp32, bf16, fp16 or int8, is \"int4\""},
       {[](auto& o) { o.models[0].image.dtype = ""; },
-       "models[0].image.dtype must be auto, fp32, bf16 or fp16, is \"\""},
+       "models[0].image.dtype must be auto, fp32, bf16, fp16 or int8, is \"\""},
       {[](auto& o) { o.models[0].image.label_template = "a photo"; },
        "models[0].image.label_template must be a text with {name} in it, is \"a photo\""},
       {[](auto& o) { o.models[0].image.top_classes = 0; }, "models[0].image.top_classes must be > 0, is 0"},
+      {[](auto& o) { o.models[0].text.placement = {"cpu", "gpu:1"}; },
+       "models[0].text.placement[1] must be auto, cpu, cuda or cuda:N, is \"gpu:1\""},
+      {[](auto& o) { o.models[0].image.placement = {"cpu", "cuda", "cpu"}; },
+       "models[0].image.placement[2] must be another device than the others, is \"cpu\" again"},
+      {[](auto& o) { o.models[0].fusion.placement.assign(65, "cpu"); },
+       "models[0].fusion.placement must be at most 64 devices, is 65"},
       {[](auto& o) { o.models[0].fusion.kind = "sum"; },
-       "models[0].fusion.kind must be weighted_mean, hadamard or empty, is \"sum\""},
+       "models[0].fusion.kind must be weighted_mean, hadamard, concat_projection, gated or cross_attention, or empty, "
+       "is \"sum\""},
+      {[](auto& o) { o.models[0].fusion.kind = "gated"; },
+       "models[0].fusion.folder must be given where fusion.kind is gated, is empty"},
+      {[](auto& o) { o.models[0].fusion.folder = "fusion"; },
+       "models[0].fusion.folder must be empty unless fusion.kind is a learned one, is \"fusion\""},
       {[](auto& o) { o.models[0].fusion.text_weight = 1.5; }, "models[0].fusion.text_weight must be 0..1, is 1.5"},
       {[](auto& o) { o.models[0].fusion.text_weight = std::nan(""); },
        "models[0].fusion.text_weight must be 0..1, is nan"},
@@ -95,13 +116,30 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
   }
 }
 
+TEST_CASE("one model is checked by itself, under keys of its own") {
+  ModelOptions model = Valid().models[0];
+  REQUIRE(Validate(model).ok());
+  model.text.placement = {"tpu"};
+  REQUIRE(MessageOf(Validate(model)) == "model.text.placement[0] must be auto, cpu, cuda or cuda:N, is \"tpu\"");
+}
+
 TEST_CASE("devices with an index and a model without pairs are valid") {
   EngineOptions options = Valid();
   options.lanes.device = "cuda:3";
   options.models[0].fusion.kind = "";
+  options.models[0].text.placement = {"auto", "cpu", "cuda", "cuda:1"};
   REQUIRE(Validate(options).ok());
+}
+
+TEST_CASE("learned fusions with a folder are valid") {
+  EngineOptions options = Valid();
+  options.models[0].fusion.folder = "fusion";
+  for (const char* kind : {"concat_projection", "gated", "cross_attention"}) {
+    options.models[0].fusion.kind = kind;
+    CAPTURE(kind);
+    REQUIRE(Validate(options).ok());
+  }
 }
 
 }  // namespace
 }  // namespace tributary
->>>>>>> export
