@@ -1,5 +1,7 @@
 #include "engine/pipeline/model_table.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -159,6 +161,8 @@ void ModelTable::Loop() {
     const uint64_t number = model->number;
     const std::vector<EncoderIndex> indices = model->encoders;
     model.reset();  // seconds, where a device must be waited for
+    // The allocator keeps what was freed; a model's weights are worth giving back to the system.
+    malloc_trim(0);
     {
       MutexLock lock(mutex_);
       free_indices_.insert(free_indices_.end(), indices.begin(), indices.end());
