@@ -34,7 +34,7 @@ void SlotSize::CoverProgram(const BatchProgram& program) {
 }
 
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(LaneParts parts) {
-  std::unique_ptr<Lane> lane(new Lane(std::move(parts)));
+  std::unique_ptr<Lane> lane(new Lane(parts));
   absl::StatusOr<std::vector<SlotMemory>> memory = lane->AllocateSlots(lane->parts_.slot_size);
   if (!memory.ok()) return memory.status();
   lane->spare_memory_ = *std::move(memory);
@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Lane>> Lane::Create(LaneParts parts) {
 }
 
 Lane::Lane(LaneParts parts)
-    : parts_(std::move(parts)),
+    : parts_(parts),
       shares_memory_(parts_.device->SharesHostMemory()),
       slots_(parts_.slots),
       accounted_until_(parts_.clock->Now()),
