@@ -32,6 +32,7 @@ ARROWS = {
     "server/main.cc": API + PROTO + ["server/", "engine/libtorch/engine_factory.h"],
     "benchmarks/client/": PROTO,
     "benchmarks/micro/": ["engine/", "server/", "tests/support/"] + PROTO,
+    "benchmarks/peers/": ["engine/", "server/"],
     "tests/": ["engine/", "server/", "benchmarks/"] + PROTO,
 }
 
