@@ -35,6 +35,7 @@ class Context:
         self.repetitions = options.repetitions or (2 if quick else 5)
         self.seconds = 0.2 if quick else 3.0
         self.latency_items = 5 if quick else 300
+        self.tries = 1 if quick else 100  # settings of a peer tried on a workload
         self.texts = 16 if quick else 512
         self.images = 4 if quick else 64
         self.probe_seconds = 1.0 if quick else 10.0

@@ -116,7 +116,7 @@ class InProcess:
             try:
                 self.running[name].ask(op="load", workload=workload, file=described["file"])
                 if group not in ("tokenise", "prepare") and not name.startswith("tributary"):
-                    tuned = self.running[name].ask(op="tune", workload=workload, timeout=1800)
+                    tuned = self.running[name].ask(op="tune", workload=workload, tries=self.context.tries, timeout=1800)
                     self.section["contenders"][name].setdefault("settings", {})[workload] = tuned["chosen"]
                 answer = self.answer(name, group, workload)
                 if name == reference:

@@ -82,13 +82,13 @@ def contender_environment(threads, isa):
 def resident_megabytes(pid):
     """Of a process and its children: proportional set size, so that pages they share count once. None: it is gone."""
     total = 0
-    try:
-        for member in [pid, *descendants(pid)]:
+    for member in [pid, *descendants(pid)]:
+        try:
             with open(f"/proc/{member}/smaps_rollup", encoding="utf-8") as file:
                 total += sum(int(line.split()[1]) for line in file if line.startswith("Pss:"))
-    except (OSError, ValueError):
-        return None
-    return total / 1024
+        except OSError:  # gone, or going
+            continue
+    return total / 1024 or None
 
 
 def cpu_seconds(pid):

@@ -26,7 +26,8 @@ def parse():
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.only = options.only or ["*"]
-    options.workloads = options.workloads or ["*"]
+    quick = ["text-16", "text-mixed", "tokenise-*", "image-*", "rgb-*", "pair"]
+    options.workloads = options.workloads or (quick if options.quick else ["*"])
     started = datetime.datetime.now(datetime.timezone.utc)
     options.started = started.strftime("%Y-%m-%dT%H:%M:%SZ")
     options.out = options.out or os.path.join(ROOT, "build/peers", started.strftime("%Y-%m-%d-%H%M%S"))

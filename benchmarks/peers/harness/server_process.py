@@ -12,7 +12,7 @@ import urllib.request
 
 from harness import machine, wire, workloads
 
-START_SECONDS = 180
+START_SECONDS = 300
 TRITON_KINDS = {"text": ["TEXT"], "image": ["IMAGE"], "pair": ["TEXT", "IMAGE"]}
 TRITON_MAX_BATCH = 32
 

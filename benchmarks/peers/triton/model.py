@@ -3,12 +3,16 @@ batches; what it hands over at once is sorted by length and padded here, which i
 import io
 import json
 import os
+import sys
 
-import numpy as np
-import openvino
-import triton_python_backend_utils as pb_utils
-from PIL import Image, ImageOps
-from tokenizers import Tokenizer
+# The stub's interpreter is an isolated one, which does not read PYTHONPATH by itself.
+sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+
+import numpy as np  # noqa: E402
+import openvino  # noqa: E402
+import triton_python_backend_utils as pb_utils  # noqa: E402
+from PIL import Image, ImageOps  # noqa: E402
+from tokenizers import Tokenizer  # noqa: E402
 
 SIZE, CROP_PADDING, TOP_CLASSES, MAX_TOKENS = 224, 32, 10, 256
 TEXT_BATCH = 8  # rows of one OpenVINO call: texts of like length

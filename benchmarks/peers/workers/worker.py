@@ -77,7 +77,7 @@ class Worker:
             return {"items": len(self.workloads[name])}
         inputs = self.workloads[name]
         if op == "tune":
-            return self.tune(name, inputs)
+            return self.tune(name, inputs, command["tries"])
         if op == "embed":
             vectors = np.ascontiguousarray(self.encode(name, inputs), np.float32)
             vectors.tofile(command["out"])
@@ -102,11 +102,11 @@ class Worker:
     def encode(self, name, inputs):
         return self.backend.encode(inputs, **self.chosen.get(name, {}))
 
-    def tune(self, name, inputs):
+    def tune(self, name, inputs, tries):
         """One pass each after a short warm-up: batches of another size are other shapes, and kernels are made for shapes."""
         part = inputs[:max(1, len(inputs) // 2)]
         tried = []
-        for setting in self.backend.settings:
+        for setting in self.backend.settings[:tries]:
             self.backend.encode(part, **setting)
             start = time.perf_counter()
             self.backend.encode(part, **setting)
