@@ -69,8 +69,12 @@ class InProcess:
 
     def run(self):
         try:
-            for name, (groups, command) in self.commands().items():
-                if self.context.wanted(name):
+            commands = self.commands()
+            wanted = [name for name in commands if self.context.wanted(name)]
+            # Nothing is timed without its reference.
+            needed = {REFERENCE[group] for name in wanted for group in commands[name][0]}
+            for name, (groups, command) in commands.items():
+                if name in wanted or name in needed:
                     self.start(name, groups, command)
             for workload, described in self.context.workloads.items():
                 if self.context.wanted_workload(workload):

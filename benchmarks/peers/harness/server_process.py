@@ -45,6 +45,8 @@ class Server:
 
     def start(self):
         argv, environment, folder = self.command()
+        with open(os.path.join(self.context.deps, "photos/rocket.jpg"), "rb") as file:
+            photo = file.read()
         started = time.monotonic()
         with open(self._log, "w", encoding="utf-8") as log:
             self._process = subprocess.Popen(["taskset", "-c", self.context.cpus, *argv], stdout=log, stderr=log, cwd=folder,
@@ -53,7 +55,7 @@ class Server:
         try:
             while True:
                 try:
-                    self.ask(self.kinds[0], "ready?", None)
+                    self.ask(self.kinds[0], "ready?", photo)
                     break
                 except Exception as error:  # not up yet, in whatever way the client library says so
                     if self._process.poll() is not None:
