@@ -98,12 +98,16 @@ class Figures(unittest.TestCase):
 
     def test_the_search_finds_the_highest_passing_rate_within_its_tolerance(self):
         for limit in (3, 77, 333, 4000):
-            for start in (1, 50, 1000):
-                rate, result, probes = figures.search_rate(lambda r, m=limit: (r <= m, r), start)
+            for start, step in ((1, 2), (50, 2), (1000, 2), (limit * 1.1, 1.2), (limit * 0.9, 1.2), (7, 1.2)):
+                rate, result, probes = figures.search_rate(lambda r, m=limit: (r <= m, r), start, step=step)
                 self.assertLessEqual(rate, limit)
                 self.assertGreater(rate * 1.05, limit * 0.999)
                 self.assertEqual(result, rate)
                 self.assertTrue(any(not p["passed"] for p in probes))
+
+    def test_a_search_that_starts_near_takes_few_probes(self):
+        _, _, probes = figures.search_rate(lambda r: (r <= 100, r), 95, step=1.2)
+        self.assertLessEqual(len(probes), 5)
 
     def test_a_server_that_holds_no_rate_gets_zero(self):
         self.assertEqual(figures.search_rate(lambda r: (False, None), 50)[:2], (0.0, None))

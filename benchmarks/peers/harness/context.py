@@ -33,13 +33,14 @@ class Context:
             os.makedirs(folder, exist_ok=True)
         quick = options.quick
         self.repetitions = options.repetitions or (2 if quick else 5)
+        self.server_repetitions = options.repetitions or (1 if quick else 3)
         self.seconds = 0.2 if quick else 3.0
         self.latency_items = 5 if quick else 300
         self.tries = 1 if quick else 100  # settings of a peer tried on a workload
         self.texts = 16 if quick else 512
         self.images = 4 if quick else 64
-        self.probe_seconds = 1.0 if quick else 10.0
-        self.warm_up_seconds = 0.5 if quick else 2.0
+        self.probe_seconds = 1.0 if quick else 8.0
+        self.warm_up_seconds = 0.5 if quick else 1.0
         self.slos = [100] if quick else [50, 100]
         self.workloads = {}
 

@@ -92,9 +92,9 @@ def passes(result, ratio=0.99):
     return result["goodput_ratio"] is not None and result["goodput_ratio"] >= ratio
 
 
-def search_rate(probe, start, tolerance=0.05, lowest=0.5, highest=1e5):
-    """The highest rate that passes. probe(rate) -> (passed, result). Doubles or halves from `start`, then bisects until pass
-    and fail are within `tolerance`. Returns (rate, result of the last pass at it, probes); rate 0: none passed."""
+def search_rate(probe, start, tolerance=0.05, step=2.0, lowest=0.5, highest=1e5):
+    """The highest rate that passes. probe(rate) -> (passed, result). Goes up or down from `start` by the factor
+    `step`, then its square and so on, at most 2; then bisects until pass and fail are within `tolerance`. Returns (rate, result of the last pass at it, probes); rate 0: none passed."""
     probes = []
     best, best_result, fail = 0.0, None, None
     rate = start
@@ -110,13 +110,15 @@ def search_rate(probe, start, tolerance=0.05, lowest=0.5, highest=1e5):
                 return best, best_result, probes
             rate = (best + fail) / 2
         elif best:
-            if best * 2 > highest:
+            if best * step > highest:
                 return best, best_result, probes
-            rate = best * 2
+            rate = best * step
+            step = min(step * step, 2.0)
         else:
-            if fail / 2 < lowest:
+            if fail / step < lowest:
                 return 0.0, None, probes
-            rate = fail / 2
+            rate = fail / step
+            step = min(step * step, 2.0)
 
 
 def turns(names, repetitions):

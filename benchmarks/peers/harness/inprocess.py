@@ -163,7 +163,7 @@ class InProcess:
             if repetition < 0:
                 continue  # the warm-up round
             if mode == "latency":
-                values[name].append(figures.percentile(told["micros"], 0.5))
+                values[name].append(figures.percentile(told["micros"], 0.5) / 1e3)
             else:
                 values[name].append(told["items"] / told["seconds"])
                 cpu[name].append(told["cpu_seconds"] / told["seconds"])

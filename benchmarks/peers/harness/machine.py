@@ -7,15 +7,14 @@ import subprocess
 ISA = ["avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
        "amx_int8", "amx_bf16"]
 
-# Where a library has a switch, its value that holds it to AVX2 (--isa avx2). ONNX Runtime and Hugging Face tokenizers have none.
+# Where a library has a switch, its value that holds it to AVX2 (--isa avx2). ONNX Runtime and Hugging Face tokenizers have none;
+# whether OpenVINO's copy of oneDNN reads oneDNN's was not checked. A switch of Tributary's own: --tributary-env.
 AVX2_ENVIRONMENT = {
     "ATEN_CPU_CAPABILITY": "avx2",       # torch, LibTorch
     "ONEDNN_MAX_CPU_ISA": "AVX2",        # oneDNN: torch, LibTorch, CTranslate2
     "DNNL_MAX_CPU_ISA": "AVX2",
-    "OV_CPU_MAX_ISA": "AVX2",            # OpenVINO, where its build reads it
     "CT2_FORCE_CPU_ISA": "AVX2",         # CTranslate2's own kernels
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",   # MKL: torch, CTranslate2
-    "TRIBUTARY_MAX_ISA": "avx2",         # Tributary's own kernels
 }
 
 

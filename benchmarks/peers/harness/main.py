@@ -16,7 +16,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="tiny workloads, to try the harness; no figures to quote")
     parser.add_argument("--threads", type=int, default=0, help="cores and threads of every contender; 0: all of this process")
     parser.add_argument("--isa", choices=["native", "avx2"], default="native", help="avx2: hold every library that can be to AVX2")
-    parser.add_argument("--repetitions", type=int, default=0, help="0: 5, quick 2")
+    parser.add_argument("--repetitions", type=int, default=0, help="0: 5 in process and 3 of servers, quick 2 and 1")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="contenders (openvino-*); repeatable")
     parser.add_argument("--workloads", action="append", default=[], metavar="PATTERN", help="workloads (text-*); repeatable")
     parser.add_argument("--build", default="build/release", help="build folder of tributary-offline, -peer-load and -server")

@@ -29,7 +29,7 @@ def draw(report, path):
 
 def panels_of(report):
     """(title, unit, [(name, figure, ours)]), the largest first but where less is better."""
-    for result_set, unit in (("throughput", "inputs/s"), ("latency", "p50 µs: less is better"), ("tokenise", "texts/s"),
+    for result_set, unit in (("throughput", "inputs/s"), ("latency", "p50 ms: less is better"), ("tokenise", "texts/s"),
                              ("prepare", "images/s")):
         results = [r for r in report.get("inprocess", {}).get("results", []) if r["mode"] == result_set]
         for workload in dict.fromkeys(r["workload"] for r in results):

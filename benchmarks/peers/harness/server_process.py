@@ -237,10 +237,11 @@ class Infinity(Server):
 
 def all_servers(context):
     """name -> maker, Tributary first."""
-    return {
-        "tributary": lambda: Tributary("tributary", context),
-        "tributary-fp32": lambda: Tributary("tributary-fp32", context,
-                                            ["models.0.text.dtype=fp32", "models.0.image.dtype=fp32"]),
+    ours = {"tributary": lambda: Tributary("tributary", context)}
+    if machine.has_bf16():  # elsewhere fp32 is what auto takes
+        ours["tributary-fp32"] = lambda: Tributary("tributary-fp32", context,
+                                                   ["models.0.text.dtype=fp32", "models.0.image.dtype=fp32"])
+    return ours | {
         "infinity-torch": lambda: Infinity("infinity-torch", context, "torch"),
         "infinity-optimum": lambda: Infinity("infinity-optimum", context, "optimum"),
         "infinity-clip": lambda: Infinity("infinity-clip", context, "torch", "image"),

@@ -8,11 +8,11 @@ from harness.server_process import ServerError
 CLOSED_CLIENTS = 32
 OVERLOAD = [1.5, 2.0]
 ARRIVALS = ["poisson", "bursty"]
-# The searches: mixed lengths under every arrival and SLO, the others under Poisson arrivals alone.
 SEARCHED = ["text-mixed", "text-16", "text-128", "text-256", "image-jpeg", "pair"]
 FULL = "text-mixed"
 START_RATE = {"text": 50, "image": 20, "pair": 20}
 CHECKED_ROWS = 16
+NEAR = 1.2  # a later repetition's search steps by this from what the one before found
 
 
 def kind_of(workload):
@@ -44,7 +44,7 @@ class Servers:
         makers = {name: make for name, make in self.makers().items() if self.context.wanted(name)}
         for name in makers:
             self.section["contenders"][name] = {"ready_seconds": []}
-        for repetition, name in figures.turns(makers, self.context.repetitions):
+        for repetition, name in figures.turns(makers, self.context.server_repetitions):
             noted = self.section["contenders"][name]
             if noted.get("error"):
                 continue
@@ -85,9 +85,14 @@ class Servers:
             load.closed_loop(server, CLOSED_CLIENTS, self.context.warm_up_seconds, repetition)  # shapes met, kernels made
             result = load.closed_loop(server, CLOSED_CLIENTS, self.context.probe_seconds, repetition)
             self.closed.setdefault((server.name, workload), []).append(result)
-            for arrival in ARRIVALS if workload == FULL else ARRIVALS[:1]:
-                for slo in self.context.slos if workload == FULL else self.context.slos[-1:]:
-                    self.search(server, load, workload, arrival, slo, repetition)
+            for arrival, slo in self.conditions(workload):
+                self.search(server, load, workload, arrival, slo, repetition)
+
+    def conditions(self, workload):
+        """(arrivals, SLO): Poisson under every SLO and bursty under the widest for mixed lengths, else only the widest."""
+        slos = self.context.slos
+        poisson, bursty = ARRIVALS
+        return [(poisson, slo) for slo in slos] + [(bursty, slos[-1])] if workload == FULL else [(poisson, slos[-1])]
 
     def check(self, server, noted):
         """Before any timing: the vectors of the first inputs of every kind beside the reference's."""
@@ -118,7 +123,7 @@ class Servers:
             return figures.passes(result) and result["held"], result
 
         tolerance = 0.5 if self.context.options.quick else 0.05
-        rate, best, probes = figures.search_rate(probe, start, tolerance)
+        rate, best, probes = figures.search_rate(probe, start, tolerance, NEAR if repetition else 2.0)
         self.found.setdefault(key, []).append(rate)
         self.section["runs"].append({"server": server.name, "workload": workload, "arrivals": arrival, "slo_ms": slo,
                                      "repetition": repetition, "rate": rate, "best": best,

@@ -29,7 +29,7 @@ def with_spread(figure):
 def in_process(section):
     """One table a mode: contenders by workloads, median (lowest–highest), and the cosine that was checked before."""
     text = ""
-    units = {"throughput": "inputs/s", "latency": "p50 µs, one input at a time", "tokenise": "texts/s, one thread",
+    units = {"throughput": "inputs/s", "latency": "p50 ms, one input at a time", "tokenise": "texts/s, one thread",
              "prepare": "images/s, one thread"}
     for mode, unit in units.items():
         results = [r for r in section["results"] if r["mode"] == mode]

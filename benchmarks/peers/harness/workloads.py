@@ -77,7 +77,7 @@ def text_workloads(root, tokenizer, count, seed):
     cutter = TextCutter(corpus_words(root), tokenizer, seed)
     workloads = {}
     for tokens in FIXED_TOKENS:
-        workloads[f"text-{tokens}"] = {"kind": "text", "texts": [cutter.cut(tokens) for _ in range(count)]}
+        workloads[f"text-{tokens}"] = {"kind": "text", "texts": [cutter.cut(tokens) for _ in range(fewer(count, tokens))]}
     lengths = mixed_lengths(count, seed)
     workloads["text-mixed"] = {"kind": "text", "texts": [cutter.cut(tokens) for _, tokens in lengths],
                                "classes": [name for name, _ in lengths]}
@@ -85,6 +85,11 @@ def text_workloads(root, tokenizer, count, seed):
         run = [min(MAX_TOKENS, len(tokenizer.encode(text).ids)) for text in workload["texts"]]
         workload["tokens_run"] = {"mean": sum(run) / len(run), "max": max(run)}
     return workloads
+
+
+def fewer(count, tokens):
+    """Long texts are fewer, so that a pass of the slowest contender takes seconds."""
+    return max(8, min(count, count * 64 // tokens))
 
 
 def multilingual(root):

@@ -104,7 +104,7 @@ class Worker:
 
     def tune(self, name, inputs, tries):
         """One pass each after a short warm-up: batches of another size are other shapes, and kernels are made for shapes."""
-        part = inputs[:max(1, len(inputs) // 2)]
+        part = inputs[:max(1, len(inputs) // 4)]
         tried = []
         for setting in self.backend.settings[:tries]:
             self.backend.encode(part, **setting)
