@@ -13,8 +13,8 @@ class ContenderError(Exception):
 
 
 class Contender:
-    def __init__(self, name, command, environment, cpus, log_folder, modes, start_seconds=300):
-        self.name, self.modes = name, modes
+    def __init__(self, name, command, environment, cpus, log_folder, groups, start_seconds=300):
+        self.name, self.groups = name, groups
         self._log = os.path.join(log_folder, name + ".log")
         started = time.monotonic()
         with open(self._log, "w", encoding="utf-8") as log:

@@ -110,7 +110,7 @@ class InProcess:
     def measure(self, workload, described):
         group = group_of(workload)
         reference = REFERENCE[group]
-        names = [name for name, contender in self.running.items() if group in contender.modes]
+        names = [name for name, contender in self.running.items() if group in contender.groups]
         names.sort(key=lambda name: name != reference)  # the reference answers first
         if not names:
             return

@@ -3,6 +3,8 @@ import argparse
 import datetime
 import json
 import os
+import signal
+import sys
 
 from harness import machine, table
 from harness.context import Context
@@ -72,6 +74,8 @@ def render(path):
 
 
 def main():
+    # As Ctrl-C: what was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     options = parse()
     if options.part == "report":
         if not options.json:

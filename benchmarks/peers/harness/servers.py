@@ -12,6 +12,7 @@ SEARCHED = ["text-mixed", "text-16", "text-128", "text-256", "image-jpeg", "pair
 FULL = "text-mixed"
 START_RATE = {"text": 50, "image": 20, "pair": 20}
 CHECKED_ROWS = 16
+LOWEST_RATE = 2  # calls a second; a server that does not hold it gets 0
 NEAR = 1.2  # a later repetition's search steps by this from what the one before found
 
 
@@ -41,6 +42,7 @@ class Servers:
 
     def run(self):
         self.read_inputs()
+        self.reference = reference_vectors(self.context, self.inputs)  # before a server runs beside it
         makers = {name: make for name, make in self.makers().items() if self.context.wanted(name)}
         for name in makers:
             self.section["contenders"][name] = {"ready_seconds": []}
@@ -96,11 +98,10 @@ class Servers:
 
     def check(self, server, noted):
         """Before any timing: the vectors of the first inputs of every kind beside the reference's."""
-        expected = reference_vectors(self.context, self.inputs)
         for kind in server.kinds:
             rows = self.inputs[{"text": "text-mixed", "image": "image-jpeg", "pair": "pair"}[kind]][:CHECKED_ROWS]
             answers = [server.ask(kind, text, image)[0] for text, image in rows]
-            reference = expected.get((kind, len(answers[0])))
+            reference = self.reference.get((kind, len(answers[0])))
             if reference is None:
                 noted.setdefault("not_compared", {})[kind] = f"vectors of {len(answers[0])} numbers: another model"
                 continue
@@ -114,16 +115,18 @@ class Servers:
     def search(self, server, load, workload, arrival, slo, repetition):
         key = (server.name, workload, arrival, slo)
         start = self.found[key][-1] if self.found.get(key) and self.found[key][-1] > 0 else START_RATE[kind_of(workload)]
-        seconds = self.context.probe_seconds
+        context = self.context
+
+        def window(rate):
+            return max(context.probe_seconds, context.probe_calls / rate)
 
         def probe(rate):
-            load.open_loop(server, arrival, rate, max(self.context.warm_up_seconds, 2 / rate), slo, seed=1000 + repetition)
-            # At least a hundred calls, so that 99 % is one call that may fail.
-            result = load.open_loop(server, arrival, rate, max(seconds, 100 / rate), slo, seed=repetition)
+            load.open_loop(server, arrival, rate, context.warm_up_seconds + 2 / rate, slo, seed=1000 + repetition)
+            result = load.open_loop(server, arrival, rate, window(rate), slo, seed=repetition)
             return figures.passes(result) and result["held"], result
 
         tolerance = 0.5 if self.context.options.quick else 0.05
-        rate, best, probes = figures.search_rate(probe, start, tolerance, NEAR if repetition else 2.0)
+        rate, best, probes = figures.search_rate(probe, start, tolerance, NEAR if repetition else 2.0, LOWEST_RATE)
         self.found.setdefault(key, []).append(rate)
         self.section["runs"].append({"server": server.name, "workload": workload, "arrivals": arrival, "slo_ms": slo,
                                      "repetition": repetition, "rate": rate, "best": best,
@@ -135,7 +138,7 @@ class Servers:
         self.peak[key] = best
         if workload in self.overload_of and arrival == ARRIVALS[0]:
             for factor in OVERLOAD:
-                result = load.open_loop(server, arrival, rate * factor, max(seconds, 100 / rate), slo, seed=2000 + repetition)
+                result = load.open_loop(server, arrival, rate * factor, window(rate), slo, seed=2000 + repetition)
                 self.over.setdefault((server.name, workload, slo, factor), []).append((rate, best, result))
 
     def conclude(self):
