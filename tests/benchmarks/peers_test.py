@@ -145,9 +145,11 @@ class Tables(unittest.TestCase):
         section = {"contenders": {"ours": {"ready_seconds": [1.5], "min_cosine": 0.9999}}, "closed_clients": 32,
                    "goodput": [{"server": "ours", "workload": "text-mixed", "arrivals": "poisson", "slo_ms": 50, **figures.spread([100])}],
                    "closed": [{"server": "ours", "workload": "text-mixed", **figures.spread([300])}],
+                   "alone": [{"server": "ours", "workload": "text-16", **figures.spread([1.25])}],
                    "overload": [{"server": "ours", "slo_ms": 50, "factor": 1.5, "median": 95, "of_peak": 0.95, "classes": {"query": 0.9}}]}
         text = table.servers(section)
-        for line in ("| ours | 100 (100–100) |", "| ours | 300 (300–300) |", "| ours | 50 ms, 1.5× | 95 | 0.95 | 0.9 |",
+        for line in ("| ours | 100 (100–100) |", "| ours | 300 (300–300) |", "| ours | 1.25 (1.25–1.25) |",
+                     "| ours | 50 ms, 1.5× | 95 | 0.95 | 0.9 |",
                      "| ours | 1.5 | – | – | ≥ 0.99990 |"):
             self.assertIn(line, text)
 

@@ -25,13 +25,14 @@ class Servers:
 
     def __init__(self, context):
         self.context = context
-        self.section = {"closed_clients": CLOSED_CLIENTS, "contenders": {}, "goodput": [], "closed": [], "overload": [],
+        self.section = {"closed_clients": CLOSED_CLIENTS, "contenders": {}, "goodput": [], "closed": [], "alone": [], "overload": [],
                         "runs": []}
         self.inputs = {}
         self.classes = {}
         self.found = {}   # (server, workload, arrivals, slo) -> rates of the repetitions
         self.peak = {}    # likewise: the result at the last found rate
         self.closed = {}  # (server, workload) -> calls per second
+        self.alone = {}   # likewise, one client: p50 beside the in-process one is what the server adds
         self.over = {}    # (server, workload, slo, factor) -> results
 
     def makers(self):
@@ -87,6 +88,8 @@ class Servers:
             load.closed_loop(server, CLOSED_CLIENTS, self.context.warm_up_seconds, repetition)  # shapes met, kernels made
             result = load.closed_loop(server, CLOSED_CLIENTS, self.context.probe_seconds, repetition)
             self.closed.setdefault((server.name, workload), []).append(result)
+            one = load.closed_loop(server, 1, self.context.probe_seconds / 2, repetition)
+            self.alone.setdefault((server.name, workload), []).append(one)
             for arrival, slo in self.conditions(workload):
                 self.search(server, load, workload, arrival, slo, repetition)
 
@@ -148,6 +151,10 @@ class Servers:
         for (name, workload), results in self.closed.items():
             self.section["closed"].append({"server": name, "workload": workload, "runs": results,
                                            **figures.spread([r["calls_per_second"] for r in results])})
+        for (name, workload), results in self.alone.items():
+            medians = [run["p50_ms"] for run in results if run["p50_ms"] is not None]
+            if medians:
+                self.section["alone"].append({"server": name, "workload": workload, "runs": results, **figures.spread(medians)})
         for (name, workload, slo, factor), results in self.over.items():
             goodput = figures.spread([result["goodput"] for _, _, result in results])
             shares = [figures.of_peak(result, best) for _, best, result in results]

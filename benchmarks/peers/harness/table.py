@@ -86,14 +86,8 @@ def servers(section, title="Servers"):
             rows.append(cells)
         header = [""] + [f"{w}, {a}, {slo:g} ms" for w, a, slo in columns]
         text += f"\n### {title}: goodput (calls/s, highest rate with 99 % within the SLO)\n\n" + markdown(header, rows)
-    closed = section.get("closed", [])
-    if closed:
-        workloads = list(dict.fromkeys(c["workload"] for c in closed))
-        rows = []
-        for name in dict.fromkeys(c["server"] for c in closed):
-            found = {c["workload"]: c for c in closed if c["server"] == name}
-            rows.append([name] + [with_spread(found[w]) if w in found else "–" for w in workloads])
-        text += f"\n### {title}: closed loop, {section['closed_clients']} clients (calls/s)\n\n" + markdown(["", *workloads], rows)
+    text += by_workload(section.get("closed", []), f"{title}: closed loop, {section['closed_clients']} clients (calls/s)")
+    text += by_workload(section.get("alone", []), f"{title}: one client, one call at a time (p50 ms)")
     overload = section.get("overload", [])
     if overload:
         classes = list(dict.fromkeys(c for o in overload for c in o["classes"]))
@@ -108,6 +102,17 @@ def servers(section, title="Servers"):
         text += f"\n### {title}: start and memory\n\n" + markdown(
             ["", "start to ready, s", "MB at rest", "MB under load", "cosine"], rows)
     return text + failures(section)
+
+
+def by_workload(results, title):
+    if not results:
+        return ""
+    workloads = list(dict.fromkeys(r["workload"] for r in results))
+    rows = []
+    for name in dict.fromkeys(r["server"] for r in results):
+        found = {r["workload"]: r for r in results if r["server"] == name}
+        rows.append([name] + [with_spread(found[w]) if w in found else "–" for w in workloads])
+    return f"\n### {title}\n\n" + markdown(["", *workloads], rows)
 
 
 def spread_median(values):
