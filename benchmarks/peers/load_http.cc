@@ -116,6 +116,7 @@ class HttpSender final : public Sender {
 
   void Connect(Connection& connection) {
     connection.socket = socket(addresses_->ai_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    if (connection.socket < 0) throw std::runtime_error(absl::StrCat("no socket: errno ", errno));
     const int on = 1;
     setsockopt(connection.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (connect(connection.socket, addresses_->ai_addr, addresses_->ai_addrlen) != 0 && errno != EINPROGRESS) {

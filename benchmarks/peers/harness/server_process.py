@@ -204,7 +204,7 @@ class Infinity(Server):
                 "127.0.0.1", "--served-model-name", "m", "--no-model-warmup", "--log-level", "warning", "--dtype", "float32"]
         if self.engine == "optimum":
             argv += ["--pooling-method", "mean"]
-        return argv, {}, folder
+        return argv, {"PYTHONWARNINGS": "ignore"}, folder
 
     def folder(self):
         """The hub folder; for optimum a copy with the ONNX graph in its root."""
