@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 from harness import machine, wire, workloads
@@ -57,6 +58,8 @@ class Server:
                 try:
                     self.ask(self.kinds[0], "ready?", photo)
                     break
+                except urllib.error.HTTPError as error:  # up, and unable: waiting would not help
+                    raise ServerError(f"{error}: {error.read()[:500].decode(errors='replace')}") from error
                 except Exception as error:  # not up yet, in whatever way the client library says so
                     if self._process.poll() is not None:
                         raise ServerError(f"ended with {self._process.returncode}: {self.log_end()}") from error
