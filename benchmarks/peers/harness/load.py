@@ -53,6 +53,7 @@ class Load:
         before = server.cpu_seconds()
         told = subprocess.run(["taskset", "-c", self.context.load_cpus, self.context.program("tributary-peer-load"),
                                *[f"{key}={value}" for key, value in arguments.items()]], stdout=subprocess.PIPE, check=True)
+        server.check_running()
         client = json.loads(told.stdout)
         with open(out, "rb") as file:
             calls = figures.read_calls(file.read())

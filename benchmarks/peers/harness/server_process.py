@@ -84,6 +84,10 @@ class Server:
             call = channel.unary_unary(self.path(kind), request_serializer=bytes, response_deserializer=bytes)
             return self.vectors(call(payload, timeout=60))
 
+    def check_running(self):
+        if self._process.poll() is not None:
+            raise ServerError(f"ended with {self._process.returncode} under load: {self.log_end()}")
+
     def memory(self):
         return machine.resident_megabytes(self._process.pid)
 
