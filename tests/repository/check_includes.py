@@ -33,6 +33,7 @@ ARROWS = {
                                                ("check_model", "engine_factory", "families_table")],
     "benchmarks/client/": PROTO,
     "benchmarks/micro/": ["engine/", "server/", "tests/support/"] + PROTO,
+    "benchmarks/peers/": ["engine/", "server/"],
     "tests/": ["engine/", "server/", "benchmarks/"] + PROTO,
 }
 
