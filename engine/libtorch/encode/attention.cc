@@ -9,6 +9,8 @@
 #include <optional>
 #include <tuple>
 
+#include "engine/libtorch/kernels/cpu_attention.h"
+
 namespace tributary {
 namespace {
 
@@ -84,6 +86,45 @@ at::Tensor GroupedAttention(const at::Tensor& query, const at::Tensor& key, cons
   return context;
 }
 
+// What the CPU kernel can do.
+bool CpuKernel(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+               const AttentionOptions& options) {
+  const auto rows_of_heads = [&](const at::Tensor& x) {
+    return x.scalar_type() == at::kFloat && x.stride(2) == 1 && x.stride(1) == options.head_size;
+  };
+  return query.is_cpu() && !options.bias.defined() && HasCpuAttention() && rows_of_heads(query) && rows_of_heads(key) &&
+         rows_of_heads(value);
+}
+
+at::Tensor KernelAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const PackedSequences& sequences, const AttentionOptions& options) {
+  // Of the thread, not of the call: a lane's thread runs one batch after the other.
+  static thread_local AttentionScratch scratch;
+  const at::Tensor context = at::empty({query.size(0), options.heads, options.head_size}, query.options());
+  const int64_t longest =
+      sequences.lengths.empty() ? 0 : *std::max_element(sequences.lengths.begin(), sequences.lengths.end());
+  CpuAttention({.query = query.const_data_ptr<float>(),
+                .key = key.const_data_ptr<float>(),
+                .value = value.const_data_ptr<float>(),
+                .context = context.mutable_data_ptr<float>(),
+                .query_stride = query.stride(0),
+                .key_stride = key.stride(0),
+                .value_stride = value.stride(0),
+                .context_stride = context.stride(0)},
+               sequences.lengths,
+               {.heads = options.heads,
+                .key_value_heads = options.key_value_heads,
+                .head_size = options.head_size,
+                .scale = static_cast<float>(options.scale),
+                .before = std::min(options.before, longest),
+                .after = std::min(options.after, longest)},
+               scratch);
+  int64_t useful = 0;
+  for (const uint32_t length : sequences.lengths) useful += length;
+  if (useful < context.size(0)) context.narrow(0, useful, context.size(0) - useful).zero_();
+  return context;
+}
+
 // What the flash kernel can do.
 bool Flash(const at::Tensor& query, const AttentionOptions& options) {
   return query.is_cuda() && query.scalar_type() != at::kFloat && !options.bias.defined() &&
@@ -94,9 +135,10 @@ bool Flash(const at::Tensor& query, const AttentionOptions& options) {
 
 at::Tensor PackedAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            const PackedSequences& sequences, const AttentionOptions& options) {
-  const at::Tensor context = Flash(query, options) ? VarlenFlashAttention(query, key, value, sequences, options)
-                                                   : GroupedAttention(query, key, value, sequences, options);
-  return context.view({query.size(0), options.heads * options.head_size});
+  const auto attend = Flash(query, options)                   ? VarlenFlashAttention
+                      : CpuKernel(query, key, value, options) ? KernelAttention
+                                                              : GroupedAttention;
+  return attend(query, key, value, sequences, options).view({query.size(0), options.heads * options.head_size});
 }
 
 }  // namespace tributary

@@ -31,7 +31,7 @@ struct AttentionOptions {
 
 // softmax(scale * Q K^T + bias) V within each sequence and each token's reach, heads apart. query [T, heads, D]; key,
 // value [T, key_value_heads, D]; result [T, heads*D], rows of no sequence zero. Softmax runs in fp32.
-// CPU: one fused call per group of equal lengths, or per block of queries where a reach ends before the text does.
+// CPU: our own kernel (kernels/cpu_attention) in fp32 without bias; else one fused call per group of equal lengths.
 // CUDA, fp16 and bf16, without bias: one varlen flash call for all.
 at::Tensor PackedAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            const PackedSequences& sequences, const AttentionOptions& options);

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -98,6 +99,42 @@ TEST_CASE("A token that sees the whole text, the text before it, or a window get
     CheckAgainstPlain({.heads = 2, .key_value_heads = 2, .head_size = 8, .before = before, .after = after, .bias = {}},
                       kLengths);
   }
+}
+
+TEST_CASE("Every head size and every short length gives what a plain computation gives") {
+  std::vector<uint32_t> lengths;
+  for (uint32_t length = 40; length > 0; --length) lengths.push_back(length);
+  constexpr int64_t kAll = AttentionOptions::kWholeText;
+  for (const int64_t size : {1, 7, 16, 32, 64, 80, 128}) {
+    CAPTURE(size);
+    CheckAgainstPlain({.heads = 2, .key_value_heads = 1, .head_size = size, .before = kAll, .after = kAll, .bias = {}},
+                      lengths);
+  }
+}
+
+TEST_CASE("A number that is not finite is never smoothed away") {
+  InitTorchThread();
+  const auto status = GuardTorch([&] {
+    std::mt19937 random(7);
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      const std::vector<uint32_t> lengths = {20, 20};
+      const AttentionOptions options{.heads = 1, .key_value_heads = 1, .head_size = 32, .scale = 0.2, .bias = {}};
+      const at::Tensor query = Random({40, 1, 32}, random);
+      const at::Tensor key = Random({40, 1, 32}, random);
+      const at::Tensor value = Random({40, 1, 32}, random);
+      key.mutable_data_ptr<float>()[5 * 32 + 3] = bad;  // of the first sequence
+      const at::Tensor context = PackedAttention(query, key, value, {.lengths = lengths, .cu_seqlens = {}}, options);
+      int64_t not_finite = 0;
+      for (int64_t i = 0; i < 20 * 32; ++i) not_finite += std::isfinite(context.const_data_ptr<float>()[i]) ? 0 : 1;
+      // NaN: every query saw it. Infinity: those whose product with it was plus infinity.
+      if (std::isnan(bad)) CHECK(not_finite == 20 * 32);
+      CHECK(not_finite > 0);
+      for (int64_t i = 20 * 32; i < 40 * 32; ++i) CHECK(std::isfinite(context.const_data_ptr<float>()[i]));
+    }
+    return absl::OkStatus();
+  });
+  CAPTURE(std::string(status.message()));
+  CHECK(status.ok());
 }
 
 TEST_CASE("Heads that share keys and values give what a plain computation gives, whole and in windows") {
