@@ -198,7 +198,7 @@ grpc::ServerUnaryReactor* AdminService::UnloadModel(grpc::CallbackServerContext*
   }
   reactor->Start(absl::StrCat("unload model '", Printable(name), "'"),
                  [engine = environment_.engine, name, millis]() -> absl::StatusOr<grpc::ByteBuffer> {
-                   const absl::Status status = engine->UnloadModel(name, std::chrono::milliseconds(millis));
+                   absl::Status status = engine->UnloadModel(name, std::chrono::milliseconds(millis));
                    if (!status.ok()) return status;
                    return SerializeMessage(v1::UnloadModelResponse());
                  });
