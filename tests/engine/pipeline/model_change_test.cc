@@ -124,7 +124,8 @@ struct House {
   }
   EmbedResponse Embed(EmbedRequest request) {
     Answer answer;
-    REQUIRE(engine->Submit(std::move(request), answer.Callback()).ok());
+    const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
+    REQUIRE(submitted.ok());
     return answer.Wait();
   }
   absl::StatusCode SubmitCode(const std::string& model) {
@@ -202,7 +203,8 @@ TEST_CASE("An unloaded model is NOT_FOUND at once, ends what it has, and gives i
   REQUIRE(house.engine->Submit(MakeRequest(RequestKind::kPair, {{"a cat", "cat.jpg"}}), last.Callback()).ok());
   EmbedRequest of_b = TextFor("b", "x");
   Answer held;
-  REQUIRE(house.engine->Submit(std::move(of_b), held.Callback()).ok());
+  const absl::Status submitted = house.engine->Submit(std::move(of_b), held.Callback());
+  REQUIRE(submitted.ok());
   CHECK(house.engine->UnloadModel("b", milliseconds(1)).code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(house.SubmitCode("b") == absl::StatusCode::kNotFound);
   CHECK(house.engine->Models().size() == 1);

@@ -36,7 +36,8 @@ struct TwoDevices {
   }
   EmbedResponse Embed(EmbedRequest request) {
     Answer answer;
-    REQUIRE(engine->Submit(std::move(request), answer.Callback()).ok());
+    const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
+    REQUIRE(submitted.ok());
     return answer.Wait();
   }
   std::vector<std::string> Violations() const {
