@@ -84,7 +84,7 @@ absl::StatusOr<Vectors> CheckedVectors(std::string_view kind, const BatchProgram
   for (size_t i = 0; i < inputs.size(); ++i) {
     auto alone = EmbedOnHost(program, {}, {inputs[i]});
     if (!alone.ok()) return alone.status();
-    const double cosine = CosineOf(alone->front(), (*together)[i]);
+    const double cosine = Cosine(alone->front(), (*together)[i]);
     if (!(cosine >= kAloneOrTogether)) {
       return absl::FailedPreconditionError(absl::StrCat("self-check: ", std::string(kind), " ", i,
                                                         " alone and in a batch have cosine ", cosine, ", at least ",
@@ -96,7 +96,7 @@ absl::StatusOr<Vectors> CheckedVectors(std::string_view kind, const BatchProgram
 
 double LowestCosine(const Vectors& a, const Vectors& b) {
   double lowest = 1;
-  for (size_t i = 0; i < a.size(); ++i) lowest = std::min(lowest, CosineOf(a[i], b[i]));
+  for (size_t i = 0; i < a.size(); ++i) lowest = std::min(lowest, Cosine(a[i], b[i]));
   return lowest;
 }
 

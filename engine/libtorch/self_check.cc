@@ -103,7 +103,7 @@ class Comparison {
                      const std::vector<std::vector<float>>& vectors, double limit) {
     SelfCheckResult& result = *model_.info.self_check;
     for (size_t i = 0; i < entries.size(); ++i) {
-      const double cosine = CosineOf(vectors[i], entries[i].vector);
+      const double cosine = Cosine(vectors[i], entries[i].vector);
       // Not `cosine < lowest`: not-a-number is the worst of all.
       if (!(cosine >= result.lowest_cosine)) result.lowest_cosine = std::isfinite(cosine) ? cosine : -1;
       if (cosine >= limit) continue;

@@ -9,7 +9,7 @@ namespace tributary {
 
 // Cosine of the angle between vectors of one length. Not a number where one is zero or not finite: compare with
 // `!(cosine >= limit)`.
-inline double CosineOf(const std::vector<float>& a, const std::vector<float>& b) {
+inline double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
   double ab = 0;
   double aa = 0;
   double bb = 0;

@@ -18,6 +18,13 @@ namespace {
 // more queries compute more that is masked away, and fewer make more calls.
 constexpr int64_t kBlockQueries = 128;
 
+// Kernels leave rows past the last sequence unwritten: they must not carry NaN into the layers above.
+void ClearRest(const at::Tensor& context, const PackedSequences& sequences) {
+  int64_t useful = 0;
+  for (const uint32_t length : sequences.lengths) useful += length;
+  if (useful < context.size(0)) context.narrow(0, useful, context.size(0) - useful).zero_();
+}
+
 at::Tensor VarlenFlashAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                 const PackedSequences& sequences, const AttentionOptions& options) {
   const int64_t longest = *std::max_element(sequences.lengths.begin(), sequences.lengths.end());
@@ -26,10 +33,7 @@ at::Tensor VarlenFlashAttention(const at::Tensor& query, const at::Tensor& key, 
       query, key, value, sequences.cu_seqlens, sequences.cu_seqlens, longest, longest, /*dropout_p=*/0.0,
       /*is_causal=*/options.after == 0, /*return_debug_mask=*/false, options.scale, reach(options.before),
       reach(options.after)));
-  // The kernel leaves rows past the last sequence unwritten: they must not carry NaN into the layers above.
-  int64_t useful = 0;
-  for (const uint32_t length : sequences.lengths) useful += length;
-  if (useful < context.size(0)) context.narrow(0, useful, context.size(0) - useful).zero_();
+  ClearRest(context, sequences);
   return context;
 }
 
@@ -82,7 +86,7 @@ at::Tensor GroupedAttention(const at::Tensor& query, const at::Tensor& key, cons
     row += count * length;
     first = end;
   }
-  if (row < tokens) context.narrow(0, row, tokens - row).zero_();
+  ClearRest(context, sequences);
   return context;
 }
 
@@ -119,9 +123,7 @@ at::Tensor KernelAttention(const at::Tensor& query, const at::Tensor& key, const
                 .before = std::min(options.before, longest),
                 .after = std::min(options.after, longest)},
                scratch);
-  int64_t useful = 0;
-  for (const uint32_t length : sequences.lengths) useful += length;
-  if (useful < context.size(0)) context.narrow(0, useful, context.size(0) - useful).zero_();
+  ClearRest(context, sequences);
   return context;
 }
 

@@ -136,10 +136,7 @@ BatchNormReader::BatchNormReader(const SafetensorsWeights& weights, std::string 
 
 at::Tensor BatchNormReader::Get(const std::string& name, const std::vector<int64_t>& shape) {
   if (!status_.ok()) return {};
-  auto tensor = weights_.Get(prefix_ + name, shape);
-  if (tensor.ok() && !tensor->is_floating_point()) {
-    tensor = absl::InvalidArgumentError(absl::StrCat("tensor '", prefix_, name, "' is not of a floating point type"));
-  }
+  auto tensor = weights_.GetFloats(prefix_ + name, shape);
   if (!tensor.ok()) {
     status_ = tensor.status();
     return {};

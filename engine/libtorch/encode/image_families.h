@@ -17,7 +17,6 @@ struct ImageFamily {
   std::string_view models;    // some that are used
   std::string_view verified;  // what its goldens were made with
   bool int8;                  // false: made of convolutions, which have no int8 products
-  bool fp16;                  // false: its activations leave the range of fp16
   LoadedImageFamily (*load)(const ImageFamilyInput& input);
 };
 

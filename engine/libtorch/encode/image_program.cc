@@ -159,9 +159,6 @@ absl::StatusOr<LoadedImageProgram> LoadImageProgram(const std::string& folder, c
   if (!type.ok()) return type.status();
   auto weights = SafetensorsWeights::OpenFolder(folder);
   if (!weights.ok()) return weights.status();
-  auto family = ImageFamilyOf(folder, *weights);
-  if (!family.ok()) return family.status();
-  if (*type == ComputeType::kFp16 && !(*family)->fp16 && options.dtype == "auto") type = ComputeType::kBf16;
   auto encoder = GuardTorch([&] {
     return LoadImageEncoder(
         folder, *weights,

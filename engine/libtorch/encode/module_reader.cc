@@ -20,10 +20,7 @@ ModuleReader::ModuleReader(const SafetensorsWeights& weights, const std::string&
 
 at::Tensor ModuleReader::Read(const std::string& name, const std::vector<int64_t>& shape) {
   if (!status_.ok()) return {};
-  auto tensor = weights_.Get(prefix_ + name, shape);
-  if (tensor.ok() && !tensor->is_floating_point()) {
-    tensor = absl::InvalidArgumentError(absl::StrCat("tensor '", prefix_, name, "' is not of a floating point type"));
-  }
+  auto tensor = weights_.GetFloats(prefix_ + name, shape);
   if (!tensor.ok()) {
     status_ = tensor.status();
     return {};

@@ -1,5 +1,5 @@
 // The attention kernel itself, for one width of vectors. Included by one source an instruction set, each compiled with
-// its own flags, within a namespace of its own: nothing here may be called by another.
+// its own flags, within a namespace of its own: nothing here but the two functions at the end may be called by another.
 // Defines: kLanes (floats a register) must be set before by the including source.
 //
 // A head of a sequence of L tokens is two products around a softmax. Both run in one micro-kernel: kRows rows of A,
@@ -26,7 +26,7 @@ inline Vector Max(const Vector& a, const Vector& b) { return a > b ? a : b; }
 // e^x for x <= 0, to 2 units in the last place; below -87 it is 0 within rounding of any sum it goes into.
 // Source: Cephes expf: x = n ln 2 + r, |r| <= ln(2) / 2, polynomial in r.
 inline Vector Exp(Vector x) {
-  x = x < -87.0f ? Broadcast(-87.0f) : x;  // this way round, not-a-number stays what it is
+  x = x < -87.0f ? Broadcast(-87.0f) : x;       // this way round, not-a-number stays what it is
   const Vector shift = Broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   const Vector n = (x * 1.44269504088896341f + shift) - shift;
   const Vector r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -185,15 +185,15 @@ inline float SoftmaxRow(float* scores, int64_t begin, int64_t end, int64_t width
 
 inline int64_t RoundUp(int64_t count, int64_t multiple) { return (count + multiple - 1) / multiple * multiple; }
 
-// Floats the heads of one sequence work in.
-inline int64_t ScratchFloats(int64_t length, const AttentionShape& shape) {
+// See cpu_attention_isa.h.
+int64_t AttentionScratchFloats(int64_t length, const AttentionShape& shape) {
   const int64_t keys = RoundUp(length, kPanel);
   const int64_t dimensions = RoundUp(shape.head_size, kPanel);
   return keys * shape.head_size + length * dimensions + kRows * keys + kRows * kPanel;
 }
 
-// All heads of one sequence; the pointers are at its first token.
-inline void AttendHeads(const AttentionRows& rows, int64_t length, const AttentionShape& shape, float* scratch) {
+// See cpu_attention_isa.h.
+void AttendSequence(const AttentionRows& rows, int64_t length, const AttentionShape& shape, float* scratch) {
   const int64_t size = shape.head_size;
   const int64_t width = RoundUp(length, kPanel);
   const int64_t shared = shape.heads / shape.key_value_heads;

@@ -169,6 +169,15 @@ absl::StatusOr<at::Tensor> SafetensorsWeights::Get(std::string_view name, const 
   return tensor;
 }
 
+absl::StatusOr<at::Tensor> SafetensorsWeights::GetFloats(std::string_view name,
+                                                         const std::vector<int64_t>& shape) const {
+  auto tensor = Get(name, shape);
+  if (tensor.ok() && !tensor->is_floating_point()) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", std::string(name), "' is not of a floating point type"));
+  }
+  return tensor;
+}
+
 std::string SafetensorsWeights::Revision() const {
   ContentHash hash;
   for (const auto& file : files_) hash.Add(file->bytes());

@@ -39,6 +39,9 @@ class SafetensorsWeights {
   // The same, and an error unless it has this shape.
   absl::StatusOr<at::Tensor> Get(std::string_view name, const std::vector<int64_t>& shape) const;
 
+  // The same, and an error unless it is of a floating point type.
+  absl::StatusOr<at::Tensor> GetFloats(std::string_view name, const std::vector<int64_t>& shape) const;
+
   // Content hash over all bytes of all files. Reads them: about 10 ms for 90 MB from the page cache.
   std::string Revision() const;
 

@@ -1,12 +1,13 @@
-// Runs a batch through a program the way a lane does: stage, run, rows back to items.
+// Runs a batch through a program the way a lane does: stage, run, rows back to items; brings the cosine tests compare
+// by.
 #pragma once
 
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/lane/batch_program.h"
+#include "engine/libtorch/vector_compare.h"
 
 namespace tributary {
 
@@ -32,16 +33,6 @@ inline absl::StatusOr<BatchRun> RunBatch(const BatchProgram& program, const Batc
     run.vectors.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(dimension));
   }
   return run;
-}
-
-inline double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += double{a[i]} * b[i];
-    aa += double{a[i]} * a[i];
-    bb += double{b[i]} * b[i];
-  }
-  return ab / std::sqrt(aa * bb);
 }
 
 }  // namespace tributary

@@ -74,6 +74,15 @@ double LargestDifference(const std::vector<float>& a, const std::vector<float>& 
   return largest;
 }
 
+void CheckCosines(const std::vector<std::vector<float>>& actual, const std::vector<std::vector<float>>& expected,
+                  double least) {
+  REQUIRE(actual.size() == expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    CAPTURE(i);
+    CHECK(Cosine(actual[i], expected[i]) >= least);
+  }
+}
+
 void CheckFp32(const std::vector<std::vector<float>>& actual, const std::vector<std::vector<float>>& expected) {
   REQUIRE(actual.size() == expected.size());
   for (size_t i = 0; i < actual.size(); ++i) {
@@ -123,10 +132,7 @@ TEST_CASE("Every family's vectors equal its reference's, in fp32 and in bf16") {
     }
     const auto half_run = RunBatch(*half->program, TextBatch(golden.ids));
     REQUIRE(half_run.ok());
-    for (size_t i = 0; i < golden.ids.size(); ++i) {
-      CAPTURE(i);
-      CHECK(Cosine(half_run->vectors[i], golden.vectors[i]) >= 0.999);
-    }
+    CheckCosines(half_run->vectors, golden.vectors, 0.999);
   }
 }
 
@@ -140,10 +146,7 @@ TEST_CASE("Every family's vectors in int8 equal its reference's to a cosine of 0
     CHECK(loaded->compute_type == ComputeType::kInt8);
     const auto run = RunBatch(*loaded->program, TextBatch(golden.ids));
     REQUIRE(run.ok());
-    for (size_t i = 0; i < golden.ids.size(); ++i) {
-      CAPTURE(i);
-      CHECK(Cosine(run->vectors[i], golden.vectors[i]) >= 0.99);
-    }
+    CheckCosines(run->vectors, golden.vectors, 0.99);
   }
 }
 

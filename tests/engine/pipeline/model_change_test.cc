@@ -104,12 +104,7 @@ struct House {
     FakeParts fakes = MakeFakePipelineParts(&clock, Version("a", 8));
     control = fakes.control;
     shelf = std::make_unique<Shelf>(control);
-    fakes.parts.devices.clear();
-    for (const char* name : {"fake:0", "fake:1"}) {
-      auto device = std::make_unique<FakeDevice>(&clock, FakeDevice::Steps::kOwnThread, name);
-      devices.push_back(device.get());
-      fakes.parts.devices.push_back({std::move(device), 1, 2});
-    }
+    devices = UseTwoFakeDevices(fakes.parts, &clock);
     fakes.parts.loader = shelf->Loader();
     auto created = CreatePipeline(options, std::move(fakes.parts), &clock, &observer);
     REQUIRE(created.ok());
@@ -122,12 +117,7 @@ struct House {
     REQUIRE(loaded.ok());
     return *loaded;
   }
-  EmbedResponse Embed(EmbedRequest request) {
-    Answer answer;
-    const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
-    REQUIRE(submitted.ok());
-    return answer.Wait();
-  }
+  EmbedResponse Embed(EmbedRequest request) { return EmbedWith(*engine, std::move(request)); }
   absl::StatusCode SubmitCode(const std::string& model) {
     Answer answer;
     const absl::Status status = engine->Submit(TextFor(model, "x"), answer.Callback());

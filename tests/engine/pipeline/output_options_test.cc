@@ -24,11 +24,6 @@ std::vector<float> First(std::vector<float> vector, size_t dimensions, bool norm
   return vector;
 }
 
-void CheckNear(const std::vector<float>& got, const std::vector<float>& expected) {
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-6));  // float rounding
-}
-
 // Of the fake model, all its numbers.
 std::vector<float> TextVector(std::string_view text) { return FakeTextVector(text, Model().info.dimensions); }
 

@@ -19,10 +19,6 @@ std::vector<float> Normalised(std::vector<float> vector) {
   for (float& x : vector) x = static_cast<float>(x / std::sqrt(sum));
   return vector;
 }
-void CheckNear(const std::vector<float>& got, const std::vector<float>& expected) {
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-6));  // float rounding
-}
 std::vector<float> TextVector(std::string_view text) {
   return FakeTextVector(text, FakeModelOptions{}.info.dimensions);
 }

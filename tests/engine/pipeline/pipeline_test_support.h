@@ -13,6 +13,7 @@
 #include "engine/api/cancel_token.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/support/catch.h"
+#include "tests/support/fake_device.h"
 #include "tests/support/fake_model.h"
 
 namespace tributary {
@@ -127,6 +128,32 @@ class Answer {
   size_t completions_ = 0;
 };
 
+// Submits and waits.
+inline EmbedResponse EmbedWith(Engine& engine, EmbedRequest request) {
+  Answer answer;
+  const absl::Status submitted = engine.Submit(std::move(request), answer.Callback());
+  REQUIRE(submitted.ok());
+  return answer.Wait();
+}
+
+// Puts the engine to come on two fake devices with memories of their own, "fake:0" and "fake:1", one lane each. The
+// engine owns them.
+inline std::vector<FakeDevice*> UseTwoFakeDevices(PipelineParts& parts, Clock* clock) {
+  std::vector<FakeDevice*> devices;
+  parts.devices.clear();
+  for (const char* name : {"fake:0", "fake:1"}) {
+    auto device = std::make_unique<FakeDevice>(clock, FakeDevice::Steps::kOwnThread, name);
+    devices.push_back(device.get());
+    parts.devices.push_back({std::move(device), 1, 2});
+  }
+  return devices;
+}
+
+inline void CheckNear(const std::vector<float>& got, const std::vector<float>& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-6));  // float rounding
+}
+
 struct EngineFixture {
   explicit EngineFixture(EngineOptions engine_options = {}, FakeModelOptions model = {}, size_t lanes = 1)
       : options(std::move(engine_options)), fakes(MakeFakePipelineParts(&clock, model, lanes)) {
@@ -135,13 +162,7 @@ struct EngineFixture {
     REQUIRE(created.ok());
     engine = *std::move(created);
   }
-  // Submits and waits.
-  EmbedResponse Embed(EmbedRequest request) {
-    Answer answer;
-    const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
-    REQUIRE(submitted.ok());
-    return answer.Wait();
-  }
+  EmbedResponse Embed(EmbedRequest request) { return EmbedWith(*engine, std::move(request)); }
 
   SteadyClock clock;
   CountingObserver observer;

@@ -24,22 +24,12 @@ struct TwoDevices {
     FakeParts fakes = MakeFakePipelineParts(&clock, model);
     control = fakes.control;
     info = model.info;
-    fakes.parts.devices.clear();
-    for (const char* name : {"fake:0", "fake:1"}) {
-      auto device = std::make_unique<FakeDevice>(&clock, FakeDevice::Steps::kOwnThread, name);
-      devices.push_back(device.get());
-      fakes.parts.devices.push_back({std::move(device), 1, 2});
-    }
+    devices = UseTwoFakeDevices(fakes.parts, &clock);
     auto created = CreatePipeline(options, std::move(fakes.parts), &clock, &observer);
     REQUIRE(created.ok());
     engine = *std::move(created);
   }
-  EmbedResponse Embed(EmbedRequest request) {
-    Answer answer;
-    const absl::Status submitted = engine->Submit(std::move(request), answer.Callback());
-    REQUIRE(submitted.ok());
-    return answer.Wait();
-  }
+  EmbedResponse Embed(EmbedRequest request) { return EmbedWith(*engine, std::move(request)); }
   std::vector<std::string> Violations() const {
     std::vector<std::string> all = devices[0]->Violations();
     for (std::string& violation : devices[1]->Violations()) all.push_back(std::move(violation));

@@ -13,8 +13,9 @@ void FinishNow(SchedulerHouse& house, size_t lane, Duration device_time) {
 
 // Teaches the cost of a batch of encoder 0 on every lane, one lane a device: fixed, whatever is in it.
 void TrainLanes(SchedulerHouse& house, const std::vector<Duration>& cost) {
-  for (int i = 0; i < 20 * static_cast<int>(cost.size()); ++i) {
-    house.Push({});
+  // As many batches as lanes at a time: of lanes that nothing is known of each gets one.
+  for (int i = 0; i < 20; ++i) {
+    for (size_t lane = 0; lane < cost.size(); ++lane) house.Push({});
     house.Turn();
     for (size_t lane = 0; lane < cost.size(); ++lane) {
       while (!house.puppet.held(lane).empty()) FinishNow(house, lane, cost[lane]);
@@ -24,14 +25,7 @@ void TrainLanes(SchedulerHouse& house, const std::vector<Duration>& cost) {
 
 TEST_CASE("a batch goes to the replica that would be done with it first") {
   SchedulerHouse house({}, {0, 1}, {{Modality::kText, 512, 1, {0, 1}}});
-  // Both must learn: of two that nothing is known of each gets one.
-  for (int i = 0; i < 20; ++i) {
-    house.Push({});
-    house.Push({});
-    house.Turn();
-    while (!house.puppet.held(0).empty()) FinishNow(house, 0, milliseconds(50));
-    while (!house.puppet.held(1).empty()) FinishNow(house, 1, milliseconds(2));
-  }
+  TrainLanes(house, {milliseconds(50), milliseconds(2)});
   house.Push({});
   house.Turn();
   CHECK(house.puppet.held(0).empty());
@@ -99,13 +93,7 @@ TEST_CASE("text is not held back for what images used of another device") {
 
 TEST_CASE("work that a slow replica would bring too late waits for the fast one, and is not given up") {
   SchedulerHouse house({}, {0, 1}, {{Modality::kText, 512, 1, {0, 1}}});
-  for (int i = 0; i < 20; ++i) {
-    house.Push({});
-    house.Push({});
-    house.Turn();
-    while (!house.puppet.held(0).empty()) FinishNow(house, 0, milliseconds(100));
-    while (!house.puppet.held(1).empty()) FinishNow(house, 1, milliseconds(2));
-  }
+  TrainLanes(house, {milliseconds(100), milliseconds(2)});
   std::vector<std::shared_ptr<Answer>> urgent;
   for (int i = 0; i < 5; ++i) urgent.push_back(house.Push({.deadline_after = milliseconds(40)}));
   const auto patient = house.Push({.deadline_after = seconds(5)});
@@ -123,13 +111,7 @@ TEST_CASE("work that a slow replica would bring too late waits for the fast one,
 
 TEST_CASE("what no replica can bring in time is given up") {
   SchedulerHouse house({}, {0, 1}, {{Modality::kText, 512, 1, {0, 1}}});
-  for (int i = 0; i < 20; ++i) {
-    house.Push({});
-    house.Push({});
-    house.Turn();
-    while (!house.puppet.held(0).empty()) FinishNow(house, 0, milliseconds(100));
-    while (!house.puppet.held(1).empty()) FinishNow(house, 1, milliseconds(20));
-  }
+  TrainLanes(house, {milliseconds(100), milliseconds(20)});
   const auto hopeless = house.Push({.deadline_after = milliseconds(10)});
   house.Turn();
   CHECK(hopeless->dropped == DropReason::kTooLate);
