@@ -7,7 +7,6 @@
 namespace tributary {
 namespace {
 
-
 TEST_CASE("A folder that can be served is described, and its self-check passes") {
   const auto report = CheckModelFolder(TRIBUTARY_DEPS_DIR "/models/all-minilm-l6-v2");
 

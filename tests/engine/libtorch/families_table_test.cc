@@ -12,7 +12,6 @@
 namespace tributary {
 namespace {
 
-
 TEST_CASE("Every model_type of the registries has its place in the table, and what it was compared with") {
   const std::string table = FamiliesTable();
   for (const TextFamily& family : TextFamilies()) {

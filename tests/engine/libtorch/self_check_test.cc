@@ -17,7 +17,6 @@
 namespace tributary {
 namespace {
 
-
 ServedModel FakeModel() { return MakeFakeModel({}, std::make_shared<FakeControl>()); }
 
 ModelPlacement OnCpu() {
