@@ -82,28 +82,27 @@ inline void MultiplyRows(int64_t rows, const float* a, int64_t a_stride, const f
 // 8 rows of 8 floats, turned: to[j * to_stride + i] = from[i * from_stride + j].
 inline void Transpose8(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
   using V8 = float __attribute__((vector_size(32)));
-  using I8 = int32_t __attribute__((vector_size(32)));
   V8 r[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) __builtin_memcpy(&r[i], from + i * from_stride, 32);
   V8 t[8];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    t[2 * i] = __builtin_shuffle(r[2 * i], r[2 * i + 1], I8{0, 8, 1, 9, 4, 12, 5, 13});
-    t[2 * i + 1] = __builtin_shuffle(r[2 * i], r[2 * i + 1], I8{2, 10, 3, 11, 6, 14, 7, 15});
+    t[2 * i] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    t[2 * i + 1] = __builtin_shufflevector(r[2 * i], r[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
   V8 u[8];
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
-    u[4 * i] = __builtin_shuffle(t[4 * i], t[4 * i + 2], I8{0, 1, 8, 9, 4, 5, 12, 13});
-    u[4 * i + 1] = __builtin_shuffle(t[4 * i], t[4 * i + 2], I8{2, 3, 10, 11, 6, 7, 14, 15});
-    u[4 * i + 2] = __builtin_shuffle(t[4 * i + 1], t[4 * i + 3], I8{0, 1, 8, 9, 4, 5, 12, 13});
-    u[4 * i + 3] = __builtin_shuffle(t[4 * i + 1], t[4 * i + 3], I8{2, 3, 10, 11, 6, 7, 14, 15});
+    u[4 * i] = __builtin_shufflevector(t[4 * i], t[4 * i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    u[4 * i + 1] = __builtin_shufflevector(t[4 * i], t[4 * i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    u[4 * i + 2] = __builtin_shufflevector(t[4 * i + 1], t[4 * i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    u[4 * i + 3] = __builtin_shufflevector(t[4 * i + 1], t[4 * i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
-    const V8 low = __builtin_shuffle(u[i], u[4 + i], I8{0, 1, 2, 3, 8, 9, 10, 11});
-    const V8 high = __builtin_shuffle(u[i], u[4 + i], I8{4, 5, 6, 7, 12, 13, 14, 15});
+    const V8 low = __builtin_shufflevector(u[i], u[4 + i], 0, 1, 2, 3, 8, 9, 10, 11);
+    const V8 high = __builtin_shufflevector(u[i], u[4 + i], 4, 5, 6, 7, 12, 13, 14, 15);
     __builtin_memcpy(to + i * to_stride, &low, 32);
     __builtin_memcpy(to + (4 + i) * to_stride, &high, 32);
   }
