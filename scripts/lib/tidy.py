@@ -36,8 +36,9 @@ def for_clang(command):
                 kept += [word, header]
         elif word != "-Winvalid-pch":
             kept.append(word)
-    # Flags that silence false alarms of g++ are not known to clang.
-    return [*kept, "-Wno-unknown-warning-option"]
+    # Flags that silence false alarms of g++ are not known to clang. What is deprecated g++ reports, and of its own
+    # standard library (std::stable_sort's buffer) only clang complains.
+    return [*kept, "-Wno-unknown-warning-option", "-Wno-deprecated-declarations"]
 
 
 def write_database(build, target):
@@ -75,7 +76,7 @@ def tool_version():
 
 def fingerprint(version, source, command, headers):
     """Of everything clang-tidy's answer for `source` depends on, the distribution's own headers aside."""
-    folders = [ROOT, ROOT / Path(source).relative_to(ROOT).parts[0]]
+    folders = [folder for folder in Path(source).parents if folder.is_relative_to(ROOT)]
     configurations = [folder / ".clang-tidy" for folder in folders if (folder / ".clang-tidy").exists()]
     parts = [version, *(file.read_text() for file in configurations), " ".join(command).replace(str(ROOT), "")]
     for file in sorted({Path(source), *headers}):

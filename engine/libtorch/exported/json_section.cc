@@ -52,7 +52,7 @@ int64_t JsonSection::Integer(const char* key, int64_t low, int64_t high, std::op
   return fallback.value_or(low);
 }
 
-std::string JsonSection::Text(const char* key, std::optional<std::string> fallback) {
+std::string JsonSection::Text(const char* key, const std::optional<std::string>& fallback) {
   const nlohmann::json* const found = Find(key);
   if (found != nullptr && found->is_string()) return found->get<std::string>();
   if (found != nullptr) {

@@ -36,7 +36,7 @@ class JsonSection {
 
   // Without a fallback the key is required.
   int64_t Integer(const char* key, int64_t low, int64_t high, std::optional<int64_t> fallback = std::nullopt);
-  std::string Text(const char* key, std::optional<std::string> fallback = std::nullopt);
+  std::string Text(const char* key, const std::optional<std::string>& fallback = std::nullopt);
   bool Flag(const char* key, bool fallback);
   double Number(const char* key, double fallback);
   std::vector<std::string> Texts(const char* key);  // none: empty
