@@ -25,6 +25,8 @@ grpc::ByteBuffer* Consume(const grpc::ByteBuffer* request) { return const_cast<g
 
 // The codes of this service: the contract's, and two more.
 grpc::Status ToAdminStatus(const absl::Status& status) {
+  // A file that this program may not read, as any other that makes no model; PERMISSION_DENIED would be of the caller.
+  if (absl::IsPermissionDenied(status)) return ToGrpcStatus(absl::InvalidArgumentError(status.message()));
   if (!absl::IsFailedPrecondition(status) && !absl::IsUnauthenticated(status)) return ToGrpcStatus(status);
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
                       BoundedMessage({status.message().data(), status.message().size()}));
@@ -105,8 +107,6 @@ class AdminReactor final : public grpc::ServerUnaryReactor {
     } catch (const std::exception& error) {
       status = absl::InternalError(absl::StrCat("the operation failed: ", error.what()));
     }
-    // Whatever came of it: a model may be gone, or another one may have its name.
-    environment_.models->Refresh();
     End(status);
   }
 
@@ -168,9 +168,11 @@ grpc::ServerUnaryReactor* AdminService::LoadModel(grpc::CallbackServerContext* c
   if (!entry.ok()) return refuse(entry.status());
   const std::string what = absl::StrCat("load model '", Printable(entry->name), "'");
   reactor->Start(what,
-                 [engine = environment_.engine, options = *std::move(entry)]() -> absl::StatusOr<grpc::ByteBuffer> {
+                 [engine = environment_.engine, models = environment_.models,
+                  options = *std::move(entry)]() -> absl::StatusOr<grpc::ByteBuffer> {
                    const absl::StatusOr<ModelInfo> info = engine->LoadModel(options);
                    if (!info.ok()) return info.status();
+                   models->Refresh();
                    v1::Model answer;
                    ToWire(*info, &answer);
                    return SerializeMessage(answer);
@@ -196,12 +198,14 @@ grpc::ServerUnaryReactor* AdminService::UnloadModel(grpc::CallbackServerContext*
     return refuse(
         absl::InvalidArgumentError(absl::StrCat("timeout_millis is ", millis, ", the limit is ", kMaxUnloadMillis)));
   }
-  reactor->Start(absl::StrCat("unload model '", Printable(name), "'"),
-                 [engine = environment_.engine, name, millis]() -> absl::StatusOr<grpc::ByteBuffer> {
-                   absl::Status status = engine->UnloadModel(name, std::chrono::milliseconds(millis));
-                   if (!status.ok()) return status;
-                   return SerializeMessage(v1::UnloadModelResponse());
-                 });
+  reactor->Start(
+      absl::StrCat("unload model '", Printable(name), "'"),
+      [engine = environment_.engine, models = environment_.models, name, millis]() -> absl::StatusOr<grpc::ByteBuffer> {
+        absl::Status status =
+            engine->UnloadModel(name, std::chrono::milliseconds(millis), [models] { models->Refresh(); });
+        if (!status.ok()) return status;
+        return SerializeMessage(v1::UnloadModelResponse());
+      });
   return reactor;
 }
 

@@ -1,9 +1,11 @@
 // The one reactor behind EmbedText, EmbedImage and EmbedPair: bytes in, engine, bytes out.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/api/cancel_token.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
@@ -66,13 +68,18 @@ class EmbedReactor final : public grpc::ServerUnaryReactor {
   }
 
   void Answer(EmbedResponse response) {
-    PutErrors(errors_, &response);
-    environment_.LogFaults(record_.method(), response);
-    google::protobuf::Arena arena;
-    auto* message = google::protobuf::Arena::CreateMessage<v1::EmbedResponse>(&arena);
-    ToWire(response, encoding_, message);
-    *response_ = SerializeMessage(*message);
-    FinishWith(absl::OkStatus());
+    absl::Status status;
+    try {
+      PutErrors(errors_, &response);
+      environment_.LogFaults(record_.method(), response);
+      google::protobuf::Arena arena;
+      auto* message = google::protobuf::Arena::CreateMessage<v1::EmbedResponse>(&arena);
+      ToWire(response, encoding_, message);
+      *response_ = SerializeMessage(*message);
+    } catch (const std::exception& error) {
+      status = absl::ResourceExhaustedError(absl::StrCat("the answer could not be written: ", error.what()));
+    }
+    FinishWith(status);
   }
 
   void FinishWith(const absl::Status& status) {

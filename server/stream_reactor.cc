@@ -1,7 +1,9 @@
 #include "server/stream_reactor.h"
 
+#include <exception>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/grpc_status.h"
 #include "server/wire_convert.h"
 #include "server/wire_message.h"
@@ -58,8 +60,15 @@ absl::Status StreamReactor::Submit(uint64_t id, std::shared_ptr<const v1::EmbedS
   absl::Status status =
       environment_.engine->Submit(std::move(request), [this, id, encoding = call->encoding, reserved = *reserved,
                                                        errors = std::move(call->errors)](EmbedResponse response) {
-        PutErrors(errors, &response);
-        Answer(id, encoding, reserved, response);
+        try {
+          PutErrors(errors, &response);
+          Answer(id, encoding, reserved, response);
+        } catch (const std::exception& error) {
+          // Before it was queued: Enqueue is its last step.
+          environment_.answers->Release(reserved);
+          AnswerError(id,
+                      absl::ResourceExhaustedError(absl::StrCat("the answer could not be written: ", error.what())));
+        }
       });
   if (!status.ok()) environment_.answers->Release(*reserved);
   return status;

@@ -1,6 +1,7 @@
 // The engine as the server sees it: submit a request, get its completion once. Everything behind it is engine/pipeline.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,11 +43,13 @@ class Engine {
   //   UNIMPLEMENTED the engine was built without a loader.
   virtual absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) = 0;
 
-  // No new requests for the model (NOT_FOUND); those in flight end on it; then its memory is given back. Waits for that
-  // at most `timeout`; other loads and unloads do not wait for it.
+  // No new requests for the model (NOT_FOUND): then `on_removed`, where there is one, is run on the calling thread.
+  // Those in flight end on it; then its memory is given back, and that of models of its name that it replaced. Waits
+  // for that at most `timeout`; other loads and unloads do not wait for it.
   // Errors: NOT_FOUND no such model; FAILED_PRECONDITION it is the default; DEADLINE_EXCEEDED requests are still in
   //   flight: the rest goes on by itself; UNAVAILABLE the engine goes down.
-  virtual absl::Status UnloadModel(const std::string& name, Duration timeout) = 0;
+  virtual absl::Status UnloadModel(const std::string& name, Duration timeout,
+                                   const std::function<void()>& on_removed) = 0;
 
   // A consistent-enough picture for gauges and health; cheap (no lock is held while work runs).
   virtual EngineSnapshot Snapshot() const = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/heap.h"
 #include "engine/base/worker_thread.h"
 #include "engine/lane/cpu_device.h"
 #include "engine/libtorch/device/program_device.h"
@@ -146,6 +148,7 @@ auto OnLoadThread(Load load) -> decltype(load()) {
   try {
     WorkerThread("trib-load", [&] {
       InitTorchThread();
+      const MappedBlocks mapped;
       loaded = GuardTorch(load);
     }).Join();
   } catch (const std::system_error& error) {
@@ -154,12 +157,29 @@ auto OnLoadThread(Load load) -> decltype(load()) {
   return loaded;
 }
 
+// What its last owner lets go of after a model, or what of it was loaded: the memory then goes back to the device.
+std::shared_ptr<const void> MemoryReturn() {
+#ifdef TRIBUTARY_CUDA
+  return {nullptr, [](const void*) { ReleaseCachedCudaMemory(); }};
+#else
+  return nullptr;
+#endif
+}
+
+absl::StatusOr<ServedModel> LoadPlaced(const EngineOptions& options, const std::string& key, const ModelOptions& model,
+                                       const DeviceList& devices) {
+  auto placement = Place(options, key, model, devices);
+  if (!placement.ok()) return placement.status();
+  std::shared_ptr<const void> last = MemoryReturn();
+  auto loaded = LoadModel(options, model, *placement);
+  if (loaded.ok()) loaded->last = std::move(last);
+  return loaded;
+}
+
 absl::StatusOr<std::vector<ServedModel>> LoadModels(const EngineOptions& options, const DeviceList& devices) {
   std::vector<ServedModel> models;
   for (size_t i = 0; i < options.models.size(); ++i) {
-    auto placement = Place(options, absl::StrCat("models[", i, "]"), options.models[i], devices);
-    if (!placement.ok()) return placement.status();
-    auto model = LoadModel(options, options.models[i], *placement);
+    auto model = LoadPlaced(options, absl::StrCat("models[", i, "]"), options.models[i], devices);
     if (!model.ok()) return model.status();
     models.push_back(*std::move(model));
   }
@@ -191,11 +211,7 @@ absl::StatusOr<std::unique_ptr<Engine>> CreateLibtorchEngine(const EngineOptions
     if (made.slots_per_lane == 0) made.slots_per_lane = cuda ? 3 : 2;
   }
   parts.loader = [options, devices = *devices](const ModelOptions& model) {
-    return OnLoadThread([&]() -> absl::StatusOr<ServedModel> {
-      auto placement = Place(options, "model", model, devices);
-      if (!placement.ok()) return placement.status();
-      return LoadModel(options, model, *placement);
-    });
+    return OnLoadThread([&] { return LoadPlaced(options, "model", model, devices); });
   };
   return CreatePipeline(options, std::move(parts), clock, observer);
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/device/torch_thread.h"
 #include "engine/libtorch/encode/conse_labels.h"
 #include "engine/libtorch/exported/exported_program.h"
@@ -161,6 +162,7 @@ absl::StatusOr<ImagePart> LoadImagePart(const EngineOptions& options, const Imag
             InitTorchThread();
             auto again = LoadImageProgram(folder, used, as_fp32, vectors ? &*vectors : nullptr);
             if (!again.ok()) return again.status();
+            SynchroniseDevice(as_fp32.device);  // it was not loaded on the stream that it runs on
             return std::move(again->program);
           }));
     }

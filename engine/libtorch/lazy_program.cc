@@ -4,12 +4,15 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/heap.h"
 
 namespace tributary {
 
 absl::StatusOr<const BatchProgram*> LazyProgram::Loaded() const {
   MutexLock lock(mutex_);
   if (load_) {
+    status_ = absl::InternalError("the program could not be loaded on demand");  // unless the next line comes back
+    const MappedBlocks mapped;
     auto program = std::exchange(load_, nullptr)();
     status_ = program.status();
     if (program.ok()) program_ = *std::move(program);

@@ -55,11 +55,11 @@ absl::StatusOr<std::vector<ReferenceVectors::Entry>> ReadEntries(const std::stri
   return entries;
 }
 
-// What docs promise of each type (engine/README.md, decisions).
+// What docs promise of each type (engine/README.md, decisions); of replicas that differ, of the coarsest.
 double LimitOf(const SelfCheckOptions& options, std::string_view compute_type) {
   if (options.min_cosine > 0) return options.min_cosine;
   if (compute_type == "fp32") return 0.9999;
-  return compute_type == "int8" ? 0.99 : 0.999;
+  return compute_type.find("int8") != std::string_view::npos ? 0.99 : 0.999;
 }
 
 // Compares one kind of input.
@@ -127,7 +127,7 @@ absl::StatusOr<ReferenceVectors> ReadReferenceVectors(const std::string& file) {
   auto text = ReadWhole(file);
   if (!text.ok()) return text.status();
   const auto root = nlohmann::json::parse(*text, /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object() || root.value("format", 0) != 1) {
+  if (!root.is_object() || !root.contains("format") || root["format"] != 1) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": must be JSON with \"format\": 1"));
   }
   for (const auto& [key, value] : root.items()) {

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/worker_thread.h"
+#include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/device/torch_thread.h"
 #include "engine/libtorch/exported/exported_program.h"
 #include "engine/libtorch/lazy_program.h"
@@ -39,6 +40,7 @@ std::unique_ptr<BatchProgram> MakeFallback(const EngineOptions& options, const T
     InitTorchThread();
     auto loaded = LoadTextProgram(folder, program);
     if (!loaded.ok()) return loaded.status();
+    SynchroniseDevice(program.device);  // it was not loaded on the stream that it runs on
     return std::move(loaded->program);
   });
 }

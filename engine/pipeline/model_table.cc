@@ -1,11 +1,10 @@
 #include "engine/pipeline/model_table.h"
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/heap.h"
 
 namespace tributary {
 
@@ -44,7 +43,7 @@ void ModelTable::Close() {
     left = std::move(leaving_);
   }
   while (left) left = std::move(left->next);
-  kept_.clear();
+  while (kept_) kept_ = std::move(kept_->next);
 }
 
 std::shared_ptr<const Served> ModelTable::Find(const std::string& name) const {
@@ -65,6 +64,7 @@ std::vector<ModelInfo> ModelTable::List() const {
 
 EncoderIndex ModelTable::TakeEncoderIndex() {
   MutexLock lock(mutex_);
+  free_indices_.reserve(size_t{next_index_} + 1);  // giving one back takes no memory
   if (free_indices_.empty()) return next_index_++;
   const EncoderIndex index = free_indices_.back();
   free_indices_.pop_back();
@@ -79,7 +79,7 @@ void ModelTable::Put(std::unique_ptr<Served> model) {
   std::shared_ptr<const Served> replaced;  // let go after the lock
   MutexLock lock(mutex_);
   served.number = ++last_number_;
-  living_.insert(served.number);
+  living_.emplace(served.number, served.route.info.name);
   serving_.reserve(serving_.size() + 1);
   const auto found = std::find_if(serving_.begin(), serving_.end(),
                                   [&](const auto& other) { return other->route.info.name == served.route.info.name; });
@@ -106,14 +106,19 @@ absl::StatusOr<uint64_t> ModelTable::Remove(const std::string& name) {
   return removed->number;
 }
 
-bool ModelTable::WaitUntilGone(uint64_t number, Duration timeout) {
+bool ModelTable::Living(const std::string& name, uint64_t number) const {
+  return std::any_of(living_.begin(), living_.upper_bound(number),
+                     [&](const auto& model) { return model.second == name; });
+}
+
+bool ModelTable::WaitUntilGone(const std::string& name, uint64_t number, Duration timeout) {
   const TimePoint now = SteadyClock().Now();
   const TimePoint wake_at = timeout >= kNoDeadline - now ? kNoDeadline : now + timeout;
   MutexLock lock(mutex_);
-  while (living_.contains(number) && !waiting_stopped_) {
+  while (Living(name, number) && !waiting_stopped_) {
     if (!changed_.WaitUntil(mutex_, wake_at)) break;
   }
-  return !living_.contains(number);
+  return !Living(name, number);
 }
 
 void ModelTable::StopWaiting() {
@@ -155,14 +160,15 @@ void ModelTable::Loop() {
       leaving_ = std::move(model->next);
     }
     if (!retire_(*model)) {
-      kept_.push_back(std::move(model));
+      model->next = std::move(kept_);
+      kept_ = std::move(model);
       continue;
     }
     const uint64_t number = model->number;
-    const std::vector<EncoderIndex> indices = model->encoders;
+    const std::vector<EncoderIndex> indices = std::move(model->encoders);
     model.reset();  // seconds, where a device must be waited for
     // The allocator keeps what was freed; a model's weights are worth giving back to the system.
-    malloc_trim(0);
+    TrimHeap();
     {
       MutexLock lock(mutex_);
       free_indices_.insert(free_indices_.end(), indices.begin(), indices.end());

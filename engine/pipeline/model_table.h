@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,8 +65,9 @@ class ModelTable {
   // Its number. NOT_FOUND: there is no such model; FAILED_PRECONDITION: it is the default.
   absl::StatusOr<uint64_t> Remove(const std::string& name);
 
-  // Waits until the model is destroyed, at most `timeout`. False: it is not, or StopWaiting was called.
-  bool WaitUntilGone(uint64_t number, Duration timeout);
+  // Waits until the model is destroyed, and with it those that had its name before, at most `timeout`. False: they are
+  // not, or StopWaiting was called.
+  bool WaitUntilGone(const std::string& name, uint64_t number, Duration timeout);
   void StopWaiting();
 
   size_t ServingCount() const;
@@ -76,19 +77,20 @@ class ModelTable {
  private:
   void Loop();
   void Leave(std::unique_ptr<Served> model);
+  bool Living(const std::string& name, uint64_t number) const TRIBUTARY_REQUIRES(mutex_);
 
   const Retire retire_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<std::shared_ptr<const Served>> serving_ TRIBUTARY_GUARDED_BY(mutex_);  // the default first
-  std::unique_ptr<Served> leaving_ TRIBUTARY_GUARDED_BY(mutex_);  // a list: nothing holds these any more
-  std::set<uint64_t> living_ TRIBUTARY_GUARDED_BY(mutex_);        // numbers
+  std::unique_ptr<Served> leaving_ TRIBUTARY_GUARDED_BY(mutex_);         // a list: nothing holds these any more
+  std::map<uint64_t, std::string> living_ TRIBUTARY_GUARDED_BY(mutex_);  // names by number
   std::vector<EncoderIndex> free_indices_ TRIBUTARY_GUARDED_BY(mutex_);
   EncoderIndex next_index_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
   uint64_t last_number_ TRIBUTARY_GUARDED_BY(mutex_) = 0;
   bool closed_ TRIBUTARY_GUARDED_BY(mutex_) = false;
   bool waiting_stopped_ TRIBUTARY_GUARDED_BY(mutex_) = false;
-  std::vector<std::unique_ptr<Served>> kept_;  // table's thread, then Close
+  std::unique_ptr<Served> kept_;  // a list, of the table's thread, then Close: not retired
   WorkerThread thread_;
 };
 

@@ -85,7 +85,7 @@ class Pipeline final : public Engine, public RequestHost {
   absl::Status Submit(EmbedRequest request, Completion done) override;
   std::vector<ModelInfo> Models() const override { return models_.List(); }
   absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) override;
-  absl::Status UnloadModel(const std::string& name, Duration timeout) override;
+  absl::Status UnloadModel(const std::string& name, Duration timeout, const std::function<void()>& on_removed) override;
   EngineSnapshot Snapshot() const override;
   void StopAdmitting() override { admission_.StopAdmitting(); }
   bool WaitUntilIdle(Duration timeout) override { return admission_.WaitUntilIdle(timeout); }
@@ -265,9 +265,18 @@ absl::Status Pipeline::Submit(EmbedRequest request, Completion done) {
   for (const size_t count : items) item_count += count;
   observer_->OnAdmitted(request.kind, item_count, bytes);
   std::shared_ptr<const ModelRoute> route(*served, &(*served)->route);
-  SendItems(std::make_shared<RequestState>(std::move(request), std::move(done), *std::move(permit), std::move(route),
-                                           this, clock_, observer_),
-            **served);
+  std::shared_ptr<RequestState> state;
+  try {
+    state = std::make_shared<RequestState>(std::move(request), std::move(done), *std::move(permit), std::move(route),
+                                           this, clock_, observer_);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory for the request");
+  }
+  try {
+    SendItems(state, **served);
+  } catch (const std::exception&) {
+    // The request answers by itself once those of its items that were sent have let go of it.
+  }
   return absl::OkStatus();
 }
 
@@ -363,17 +372,22 @@ absl::StatusOr<ModelInfo> Pipeline::Serve(ServedModel model) {
 
 // On the table's thread.
 bool Pipeline::Retire(const Served& model) {
-  return std::all_of(model.encoders.begin(), model.encoders.end(),
-                     [this](EncoderIndex encoder) { return scheduler_->RemoveEncoder(encoder); });
+  try {
+    return std::all_of(model.encoders.begin(), model.encoders.end(),
+                       [this](EncoderIndex encoder) { return scheduler_->RemoveEncoder(encoder); });
+  } catch (const std::exception&) {
+    return false;  // no memory: it stays until the engine goes
+  }
 }
 
-absl::Status Pipeline::UnloadModel(const std::string& name, Duration timeout) {
+absl::Status Pipeline::UnloadModel(const std::string& name, Duration timeout, const std::function<void()>& on_removed) {
   ChangeGate::Turn turn(&changes_);
   if (!turn.ok()) return Draining();
   const absl::StatusOr<uint64_t> number = models_.Remove(name);
   if (!number.ok()) return number.status();
   turn.LetNext();
-  if (models_.WaitUntilGone(*number, timeout)) return absl::OkStatus();
+  if (on_removed) on_removed();
+  if (models_.WaitUntilGone(name, *number, timeout)) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat("model '", name,
                                                   "' takes no new requests, but some are still in flight; it goes with "
                                                   "the last one"));

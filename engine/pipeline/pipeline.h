@@ -29,6 +29,7 @@ struct ProgramReplica {
 
 // One served model. `replicas[m]` empty: the model does not serve modality m. Text and image parts go with theirs.
 struct ServedModel {
+  std::shared_ptr<const void> last;  // let go after all parts; may be null
   ModelInfo info;  // is_default, text, image and pair are set by the pipeline, from the rest of these parts
   std::unique_ptr<TextPreparer> text_preparer;
   std::unique_ptr<ImagePreparer> image_preparer;

@@ -1,6 +1,8 @@
 #include "engine/pipeline/request_state.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -75,6 +77,22 @@ RequestState::RequestState(EmbedRequest request, Completion done, Permit permit,
   }
 }
 
+RequestState::~RequestState() {
+  if (!done_) return;
+  // Nothing here takes memory but what the completion does.
+  EmbedResponse response;
+  response.results = std::move(results_);
+  for (EmbedResult& result : response.results) {
+    result = EmbedResult();
+    result.status = absl::Status(absl::StatusCode::kInternal, {});
+  }
+  try {
+    std::move(done_)(std::move(response));
+  } catch (const std::exception&) {
+    // It had its turn.
+  }
+}
+
 WorkItemPtr RequestState::NewItem(size_t input_index, Modality modality) {
   auto item = std::make_unique<WorkItem>(shared_from_this());
   item->modality = modality;
@@ -95,6 +113,14 @@ void RequestState::FailInput(size_t input_index, absl::Status status) {
 }
 
 void RequestState::OnItemDone(const WorkItem& item, absl::Status status, std::vector<float> embedding) {
+  try {
+    TakeItem(item, std::move(status), std::move(embedding));
+  } catch (const std::exception&) {
+    // No memory. The request answers when its last item has let go of it.
+  }
+}
+
+void RequestState::TakeItem(const WorkItem& item, absl::Status status, std::vector<float> embedding) {
   if (Retry(item)) return;
   if (item.retried) observer_->OnRetried(item.modality, status.ok());
   const StageTimes times = ToStageTimes(item.times, clock_->Now());
@@ -116,11 +142,18 @@ void RequestState::OnItemDone(const WorkItem& item, absl::Status status, std::ve
 bool RequestState::Retry(const WorkItem& item) {
   const std::optional<EncoderIndex>& fallback = route_->fallbacks[static_cast<size_t>(item.modality)];
   if (!item.bad_vector || item.retried || !fallback) return false;
-  WorkItemPtr again = NewItem(item.input_index, item.modality);
+  Prepared prepared;
+  WorkItemPtr again;
+  try {
+    prepared = item.prepared;
+    again = NewItem(item.input_index, item.modality);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   again->encoder = *fallback;
   again->retried = true;
   again->units = item.units;
-  again->prepared = item.prepared;
+  again->prepared = std::move(prepared);
   again->times.prepare_start = item.times.prepare_start;
   again->times.queued = clock_->Now();
   host_->Enqueue(std::move(again));
@@ -195,8 +228,7 @@ void RequestState::Complete() {
   response.model = route_->info.name;
   response.model_revision = route_->info.revision;
   response.results = std::move(results_);
-  std::move(done_)(std::move(response));
-  done_ = nullptr;
+  std::exchange(done_, nullptr)(std::move(response));
   request_ = {};
   permit_.GiveBack();
 }

@@ -62,6 +62,10 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
   RequestState(EmbedRequest request, Completion done, Permit permit, std::shared_ptr<const ModelRoute> route,
                RequestHost* host, const Clock* clock, Observer* observer);
 
+  // Where neither Complete() nor anyone else ran the completion (memory ran out on the way): runs it with an error for
+  // each input, on whatever thread let go last.
+  ~RequestState() override;
+
   const EmbedRequest& request() const { return request_; }
   // An item for one part of one input; its `prepared` is still to come.
   WorkItemPtr NewItem(size_t input_index, Modality modality);
@@ -81,6 +85,7 @@ class RequestState final : public ItemSink, public std::enable_shared_from_this<
     std::array<StageTimes, 2> part_times;
   };
 
+  void TakeItem(const WorkItem& item, absl::Status status, std::vector<float> embedding);
   // Runs the item once more, on the fallback. False: it has none, has run there, or its vector was not bad.
   bool Retry(const WorkItem& item);
   void OnPartDone(const WorkItem& item, absl::Status status, std::vector<float> embedding, const StageTimes& times);

@@ -286,15 +286,20 @@ void BatchScheduler::Run() {
 bool BatchScheduler::RunOnce() {
   const TimePoint now = state_->clock->Now();
   state_->wake_at = kNoDeadline;
-  std::vector<BatchOutcome> outcomes;
   {
     MutexLock lock(inbox_mutex_);
-    outcomes.swap(outcomes_);
     pending_changes_.insert(pending_changes_.end(), changes_.begin(), changes_.end());
     changes_.clear();
+    if (taken_outcomes_.empty()) taken_outcomes_.swap(outcomes_);
   }
-  for (const BatchOutcome& outcome : outcomes) state_->TakeOutcome(outcome, now);
-  bool did = !outcomes.empty();
+  // One by one: whatever throws, none is taken in twice, and none is lost.
+  bool did = !taken_outcomes_.empty();
+  std::reverse(taken_outcomes_.begin(), taken_outcomes_.end());
+  while (!taken_outcomes_.empty()) {
+    const BatchOutcome outcome = std::move(taken_outcomes_.back());
+    taken_outcomes_.pop_back();
+    state_->TakeOutcome(outcome, now);
+  }
   if (!pending_changes_.empty()) did |= TakeChanges();
   did |= state_->TakeQueued(now);
   did |= state_->DropDead(now);
@@ -306,24 +311,24 @@ bool BatchScheduler::RunOnce() {
 
 // Makes the changes that are possible now. A removal waits for its batches: each outcome brings a turn.
 bool BatchScheduler::TakeChanges() {
-  std::vector<std::shared_ptr<Change>> made;
-  for (const std::shared_ptr<Change>& change : pending_changes_) {
+  bool made = false;
+  for (size_t i = 0; i < pending_changes_.size();) {
+    const std::shared_ptr<Change> change = pending_changes_[i];
     if (change->spec) {
       state_->AddEncoder(change->encoder, *change->spec);
     } else if (state_->in_flight[change->encoder] > 0) {
+      ++i;
       continue;
     } else {
       state_->streams.erase(change->encoder);
     }
-    made.push_back(change);
+    pending_changes_.erase(pending_changes_.begin() + static_cast<std::ptrdiff_t>(i));
+    made = true;
+    MutexLock lock(inbox_mutex_);
+    change->done = true;
+    change_done_.NotifyAll();
   }
-  if (made.empty()) return false;
-  std::erase_if(pending_changes_,
-                [&](const auto& change) { return std::find(made.begin(), made.end(), change) != made.end(); });
-  MutexLock lock(inbox_mutex_);
-  for (const std::shared_ptr<Change>& change : made) change->done = true;
-  change_done_.NotifyAll();
-  return true;
+  return made;
 }
 
 bool BatchScheduler::AddEncoder(EncoderIndex encoder, EncoderSpec spec) {

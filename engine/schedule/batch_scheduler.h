@@ -94,7 +94,8 @@ class BatchScheduler final : public BatchListener {
   std::atomic<bool> stopping_{false};
   Mutex inbox_mutex_;
   CondVar change_done_;
-  std::vector<BatchOutcome> outcomes_ TRIBUTARY_GUARDED_BY(inbox_mutex_);  // reported, not yet taken in
+  std::vector<BatchOutcome> outcomes_ TRIBUTARY_GUARDED_BY(inbox_mutex_);  // reported
+  std::vector<BatchOutcome> taken_outcomes_;                               // scheduler's thread only: not yet worked in
   // Asked for, not yet taken in: at most one a caller.
   std::vector<std::shared_ptr<Change>> changes_ TRIBUTARY_GUARDED_BY(inbox_mutex_);
   std::vector<std::shared_ptr<Change>> pending_changes_;  // scheduler's thread only: taken in, not yet possible

@@ -3,6 +3,7 @@
 usage: model_switch_client.py ADDRESS ADMIN_ADDRESS SERVER_PID MODEL_FOLDER
 """
 
+import os
 import sys
 import threading
 
@@ -90,7 +91,8 @@ def main():
         growth = max(resident[2:]) - resident[1]
         print(f"{calls} calls, none failed, while models were loaded {2 * ROUNDS} times; resident MiB after each unload: "
               f"{[bytes_ >> 20 for bytes_ in resident]}")
-        if growth > SLACK_BYTES:
+        # A sanitizer's allocator keeps what is freed, to find its later use.
+        if growth > SLACK_BYTES and not os.environ["TRIBUTARY_SANITIZER"]:
             sys.exit(f"memory grew by {growth >> 20} MiB over {ROUNDS - 2} rounds: {[bytes_ >> 20 for bytes_ in resident]}")
 
 

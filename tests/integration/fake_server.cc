@@ -22,8 +22,9 @@ class HeldUntilDrain final : public Engine {
   }
   std::vector<ModelInfo> Models() const override { return engine_->Models(); }
   absl::StatusOr<ModelInfo> LoadModel(const ModelOptions& options) override { return engine_->LoadModel(options); }
-  absl::Status UnloadModel(const std::string& name, Duration timeout) override {
-    return engine_->UnloadModel(name, timeout);
+  absl::Status UnloadModel(const std::string& name, Duration timeout,
+                           const std::function<void()>& on_removed) override {
+    return engine_->UnloadModel(name, timeout, on_removed);
   }
   EngineSnapshot Snapshot() const override { return engine_->Snapshot(); }
   void StopAdmitting() override {

@@ -146,7 +146,8 @@ class FakeEngine final : public Engine {
     }
     return info;
   }
-  absl::Status UnloadModel(const std::string& name, Duration timeout) override {
+  absl::Status UnloadModel(const std::string& name, Duration timeout,
+                           const std::function<void()>& on_removed) override {
     std::unique_lock lock(mutex_);
     last_unload_timeout_ = timeout;
     if (absl::Status status = BeginOperation(lock); !status.ok()) return status;
@@ -154,6 +155,8 @@ class FakeEngine final : public Engine {
     if (found == models_.end()) return absl::NotFoundError("no model '" + name + "' is served");
     if (found->is_default) return absl::FailedPreconditionError("model '" + name + "' is the default model");
     models_.erase(found);
+    lock.unlock();
+    if (on_removed) on_removed();
     return absl::OkStatus();
   }
   EngineSnapshot Snapshot() const override {

@@ -1,6 +1,7 @@
 #include "engine/libtorch/device/cuda_device.h"
 
 #include <c10/core/InferenceMode.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
@@ -233,6 +234,14 @@ class CudaDevice final : public Device {
 };
 
 }  // namespace
+
+void ReleaseCachedCudaMemory() {
+  try {
+    if (CudaDeviceCount() > 0) c10::cuda::CUDACachingAllocator::emptyCache();
+  } catch (const std::exception&) {
+    // A device that has failed gives nothing back; its lanes say so.
+  }
+}
 
 int CudaDeviceCount() {
   int count = 0;

@@ -12,6 +12,10 @@ namespace tributary {
 // GPUs this process can use; 0 where there is no driver.
 int CudaDeviceCount();
 
+// Gives back to the GPUs what LibTorch's allocator keeps of freed tensors: for slots, which it does not serve, and for
+// other processes. Waits for the GPUs.
+void ReleaseCachedCudaMemory();
+
 // Who calls it: engine/libtorch/engine_factory. What it feeds: engine/lane.
 // Errors: UNAVAILABLE where there is no such GPU. A CUDA error is sticky: from then on every event of the device's
 // streams

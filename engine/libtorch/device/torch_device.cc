@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cpu/Utils.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <exception>
@@ -86,6 +87,12 @@ at::ScalarType TorchType(ComputeType type) {
       return at::kFloat;
   }
   return at::kFloat;
+}
+
+void SynchroniseDevice(const ProgramDevice& device) {
+  if (device.kind == DeviceKind::kCpu) return;
+  const c10::Device where = TorchDevice(device);
+  c10::impl::VirtualGuardImpl(where.type()).synchronizeDevice(where.index());
 }
 
 absl::Status StatusOfTorchException() {

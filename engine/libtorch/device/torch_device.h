@@ -16,6 +16,9 @@ c10::Device TorchDevice(const ProgramDevice& device);
 // Of activations: what goes into the linear layers and comes out of them.
 at::ScalarType TorchType(ComputeType type);
 
+// Waits for what this thread's streams and all others have under way on the device; the CPU has nothing.
+void SynchroniseDevice(const ProgramDevice& device);
+
 // Inside a catch block: the status of the exception being handled. Out of memory: RESOURCE_EXHAUSTED; else INTERNAL.
 absl::Status StatusOfTorchException();
 

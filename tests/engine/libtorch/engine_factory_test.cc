@@ -242,7 +242,7 @@ TEST_CASE("A model loaded at run time gives the vectors of one loaded at start, 
   CHECK(embed("second") == embed("minilm"));  // what served before serves on
   second.text.placement = {"cuda:999"};
   CHECK_THAT(std::string((*engine)->LoadModel(second).status().message()), ContainsSubstring("model.text.placement"));
-  CHECK((*engine)->UnloadModel("second", std::chrono::hours(1)).ok());
+  CHECK((*engine)->UnloadModel("second", std::chrono::hours(1), {}).ok());
   CHECK((*engine)->Models().size() == 1);
 }
 

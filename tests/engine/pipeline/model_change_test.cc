@@ -195,7 +195,7 @@ TEST_CASE("An unloaded model is NOT_FOUND at once, ends what it has, and gives i
   Answer held;
   const absl::Status submitted = house.engine->Submit(std::move(of_b), held.Callback());
   REQUIRE(submitted.ok());
-  CHECK(house.engine->UnloadModel("b", milliseconds(1)).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(house.engine->UnloadModel("b", milliseconds(1), {}).code() == absl::StatusCode::kDeadlineExceeded);
   CHECK(house.SubmitCode("b") == absl::StatusCode::kNotFound);
   CHECK(house.engine->Models().size() == 1);
   CHECK(house.control->LivingPrograms() == 2 * kProgramsOfModel);
@@ -203,20 +203,44 @@ TEST_CASE("An unloaded model is NOT_FOUND at once, ends what it has, and gives i
   CHECK(held.Wait().results[0].text == FakeTextVector("x", 12));
   CHECK(last.Wait().results[0].status.ok());
   house.control->WaitUntilLivingPrograms(kProgramsOfModel);
-  CHECK(house.engine->UnloadModel("b", hours(1)).code() == absl::StatusCode::kNotFound);
+  CHECK(house.engine->UnloadModel("b", hours(1), {}).code() == absl::StatusCode::kNotFound);
 
   house.Load(Version("b", 16));
   CHECK(house.Embed(TextFor("b", "x")).results[0].text == FakeTextVector("x", 16));
-  CHECK(house.engine->UnloadModel("b", hours(1)).ok());
+  CHECK(house.engine->UnloadModel("b", hours(1), {}).ok());
   CHECK(house.control->LivingPrograms() == kProgramsOfModel);
+}
+
+TEST_CASE("An unload says when the name is free, and waits for what the model had replaced, too") {
+  House house;
+  house.Load(Version("b", 12));
+  house.control->Hold();
+  Answer of_replaced;
+  REQUIRE(house.engine->Submit(TextFor("b", "x"), of_replaced.Callback()).ok());
+  house.control->WaitUntilBegun(1);
+  house.Load(Version("b", 16));
+  size_t models_once_removed = 0;
+  const auto count = [&] { models_once_removed = house.engine->Models().size(); };
+  CHECK(house.engine->UnloadModel("b", milliseconds(1), count).code() == absl::StatusCode::kDeadlineExceeded);
+  CHECK(models_once_removed == 1);
+  CHECK(house.control->LivingPrograms() >= 2 * kProgramsOfModel);
+
+  house.Load(Version("b", 20));
+  Engine* const engine = house.engine.get();
+  auto unloading = std::async(std::launch::async, [=] { return engine->UnloadModel("b", hours(1), {}).code(); });
+  while (engine->Models().size() > 1) std::this_thread::yield();  // ends, or ctest's timeout says that it hangs
+  house.control->Release();
+  CHECK(unloading.get() == absl::StatusCode::kOk);
+  CHECK(house.control->LivingPrograms() == kProgramsOfModel);
+  CHECK(of_replaced.Wait().results[0].text == FakeTextVector("x", 12));
 }
 
 TEST_CASE("The default model is not unloaded, and what is wrong with a load says so and changes nothing") {
   EngineOptions options;
   options.max_models = 2;
   House house(options);
-  CHECK(house.engine->UnloadModel("a", hours(1)).code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(house.engine->UnloadModel("none", hours(1)).code() == absl::StatusCode::kNotFound);
+  CHECK(house.engine->UnloadModel("a", hours(1), {}).code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(house.engine->UnloadModel("none", hours(1), {}).code() == absl::StatusCode::kNotFound);
 
   absl::Status status = house.engine->LoadModel(Options("missing")).status();
   CHECK(status.code() == absl::StatusCode::kNotFound);
@@ -315,7 +339,7 @@ TEST_CASE("The engine goes down while an unload waits for a request: it is answe
   REQUIRE(house.engine->Submit(TextFor("b", "x"), held.Callback()).ok());
   house.control->WaitUntilBegun(1);
   Engine* const engine = house.engine.get();
-  auto unloading = std::async(std::launch::async, [=] { return engine->UnloadModel("b", hours(1)).code(); });
+  auto unloading = std::async(std::launch::async, [=] { return engine->UnloadModel("b", hours(1), {}).code(); });
   while (engine->Models().size() > 1) std::this_thread::yield();  // ends, or ctest's timeout says that it hangs
   auto releaser = std::async(std::launch::async, [&] {
     unloading.wait();
@@ -397,7 +421,7 @@ TEST_CASE("Models are loaded, replaced and unloaded under traffic: no request fa
     const size_t goal = traffic.answered + 5;
     while (traffic.answered < goal && traffic.failed == 0) std::this_thread::yield();
     if (round % 3 == 0) {
-      const absl::Status status = house.engine->UnloadModel("b", hours(1));
+      const absl::Status status = house.engine->UnloadModel("b", hours(1), {});
       CHECK((status.ok() || status.code() == absl::StatusCode::kNotFound));
     }
   }
@@ -407,7 +431,7 @@ TEST_CASE("Models are loaded, replaced and unloaded under traffic: no request fa
   CHECK(traffic.answered > 100);
   CHECK(traffic.not_found > 0);
 
-  const absl::Status unloaded = house.engine->UnloadModel("b", hours(1));
+  const absl::Status unloaded = house.engine->UnloadModel("b", hours(1), {});
   CHECK((unloaded.ok() || unloaded.code() == absl::StatusCode::kNotFound));
   house.control->WaitUntilLivingPrograms(programs_of_a);
   REQUIRE(house.engine->WaitUntilIdle(hours(1)));
