@@ -234,6 +234,7 @@ void AddEngine(EngineOptions* engine, Table* table) {
     table->Millis(prefix + "max_batch_millis", &batch.max_batch_time, 0.1, 600000);
   }
   table->Flag("schedule.drop_late", &engine->schedule.drop_late);
+  table->Choice("schedule.batching", &engine->schedule.batching, {"packed", "fifo", "fifo_padded"});
   table->Integer("schedule.bulk_every", &engine->schedule.bulk_every, 3, 1 << 20);
   table->Text("lanes.device", &engine->lanes.device);
   table->Integer("lanes.count", &engine->lanes.count, 0, 1024);

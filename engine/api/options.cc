@@ -69,6 +69,8 @@ void CheckSchedule(const ScheduleOptions& options, Checker& check) {
     check.Require(batch.max_batch_time > Duration::zero(), prefix + "max_batch_millis", "> 0",
                   ToSeconds(batch.max_batch_time) * 1000);
   }
+  check.Require(options.batching == "packed" || options.batching == "fifo" || options.batching == "fifo_padded",
+                "schedule.batching", "packed, fifo or fifo_padded", Quoted(options.batching));
   // Below 3 bulk work and work without deadline would start every batch between them.
   check.Require(options.bulk_every >= 3, "schedule.bulk_every", ">= 3", options.bulk_every);
 }

@@ -52,6 +52,9 @@ struct BatchOptions {
 struct ScheduleOptions {
   std::array<BatchOptions, kModalityCount> modalities;  // index: Modality
   bool drop_late = true;                                // give up items the cost model says cannot make their deadline
+  // "packed": as engine/schedule/README.md says. To measure that against, what simpler servers do: "fifo", by arrival
+  // up to the limits; "fifo_padded", and every text computed as long as its batch's longest.
+  std::string batching = "packed";
   // Interactive before bulk, but at least every n-th batch starts with waiting bulk work, and another one with waiting
   // interactive work that has no deadline; >= 3.
   size_t bulk_every = 8;

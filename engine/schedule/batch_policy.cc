@@ -231,6 +231,29 @@ uint64_t EfficientUnits(uint64_t full_units, double units_per_second, const Cost
   return high;
 }
 
+BatchChoice ChooseByArrival(const WaitingSet& waiting, const BatchLimits& limits, TimePoint now) {
+  BatchChoice choice;
+  uint64_t largest = 0;
+  for (const Priority priority : {Priority::kInteractive, Priority::kBulk}) {
+    uint64_t from = 0;
+    while (const auto position = waiting.Oldest(priority, from)) {
+      from = position->urgency.arrival + 1;
+      const WorkItem& item = waiting.At(*position);
+      if (item.cancelled() || item.expired(now)) {
+        choice.dead.push_back(*position);
+        continue;
+      }
+      const uint64_t count = choice.items.size() + 1;
+      const uint64_t units = limits.padded ? count * std::max(largest, item.units) : choice.units + item.units;
+      if (count > limits.max_items || (count > 1 && units > limits.max_units)) return choice;
+      largest = std::max(largest, item.units);
+      choice.items.push_back(*position);
+      choice.units += item.units;
+    }
+  }
+  return choice;
+}
+
 }  // namespace
 
 TimePoint StartBy(TimePoint deadline, uint64_t units, const CostModel& cost, bool drop_late) {
@@ -252,6 +275,7 @@ bool FillsBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLim
 
 BatchChoice ChooseBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits,
                         const BatchSituation& situation) {
+  if (limits.fifo) return ChooseByArrival(waiting, limits, situation.now);
   std::set<Position> dead;
   SeedFinder seeds(waiting, cost, limits, situation, dead);
   std::optional<Position> seed;

@@ -16,6 +16,8 @@ struct BatchLimits {
   size_t max_items = 0;
   Duration max_time{0};   // predicted; one item always fits
   bool drop_late = true;  // deadlines are weighed against predictions
+  bool fifo = false;      // by arrival, whatever the lengths and deadlines
+  bool padded = false;    // of fifo: each item counts as the batch's largest
 };
 
 // Whose turn it is to start a batch.
@@ -50,7 +52,8 @@ std::optional<DropReason> WhyDead(const WorkItem& item, TimePoint now, const Cos
 // Whether all that waits would fill a batch to a limit, so that later items could not join it.
 bool FillsBatch(const WaitingSet& waiting, const CostModel& cost, const BatchLimits& limits);
 
-// Seed: the most urgent item (of `situation.turn`). Then it fills up with the seed's priority first, and there from the
+// With limits.fifo: interactive before bulk, each by arrival, up to the first that does not fit. Else
+// seed: the most urgent item (of `situation.turn`). Then it fills up with the seed's priority first, and there from the
 // seed's length class outwards, the most urgent of each class first, as far as the limits go and no member is predicted
 // to miss its deadline because of the others.
 // While shedding, a seed so urgent that its batch must stay small and inefficient is passed over for one that can stand

@@ -41,7 +41,8 @@ EncoderStream::EncoderStream(const EncoderSpec& spec, const ScheduleOptions& opt
   for (const ReplicaSpec& replica : spec.replicas) {
     if (replicas_.size() <= replica.device) replicas_.resize(replica.device + 1);
     replicas_[replica.device] = Replica{.program = replica.program,
-                                        .limits = {replica.max_units, replica.max_items, max_time, options.drop_late},
+                                        .limits = {replica.max_units, replica.max_items, max_time, options.drop_late,
+                                                   options.batching != "packed", options.batching == "fifo_padded"},
                                         .cost = cost,
                                         .fresh_until = {},
                                         .failed_in_a_row = 0,

@@ -8,9 +8,9 @@ VARIANTS = {
     "no-drop": ["schedule.drop_late=false"],
     "one-lane": ["lanes.count=1"],
     "fixed-window": ["schedule.text.max_wait_millis=5", "schedule.image.max_wait_millis=5"],
-    "fifo-token-budget": ["schedule.order=fifo"],
-    "fixed-window-padded": ["schedule.order=fifo", "schedule.padding=true", "schedule.text.max_wait_millis=5",
-                            "schedule.text.max_items=32", "schedule.drop_late=false"],
+    "fifo-token-budget": ["schedule.batching=fifo"],
+    "fixed-window-padded": ["schedule.batching=fifo_padded", "schedule.text.max_wait_millis=5", "schedule.text.max_items=32",
+                            "schedule.text.max_units=8192", "schedule.drop_late=false"],
 }
 
 

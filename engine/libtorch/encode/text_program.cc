@@ -45,13 +45,14 @@ struct SlotLayout {
 class TextProgram final : public BatchProgram {
  public:
   TextProgram(std::unique_ptr<TextEncoder> encoder, TextHead head, ProgramDevice device, uint64_t max_tokens,
-              size_t max_items)
+              size_t max_items, bool pad)
       : encoder_(std::move(encoder)),
         head_(std::move(head)),
         info_(encoder_->info()),
         device_(device),
         max_batch_tokens_(max_tokens),
-        max_batch_items_(max_items) {}
+        max_batch_items_(max_items),
+        pad_(pad) {}
 
   uint32_t OutputDimension() const override { return static_cast<uint32_t>(head_.dimensions()); }
   uint64_t MaxBatchUnits() const override { return max_batch_tokens_; }
@@ -75,7 +76,11 @@ class TextProgram final : public BatchProgram {
 
  private:
   absl::StatusOr<const TokenSequence*> Checked(const WorkItem& item) const;
-  // Writes the rows `sequences` (ids, in row order) into the slot.
+  // Rows that a batch is computed with.
+  size_t Tokens(size_t useful, size_t batch_size, size_t longest) const {
+    return RoundedTokenTotal(pad_ ? batch_size * longest : useful);
+  }
+  // Writes the rows `sequences` (ids, in row order: the longest first) into the slot.
   StagedBatch Fill(const std::vector<std::span<const int32_t>>& sequences, std::byte* input) const;
   void Encode(const StagedBatch& staged, const std::byte* input, std::byte* output) const;
 
@@ -85,6 +90,7 @@ class TextProgram final : public BatchProgram {
   const ProgramDevice device_;
   const uint64_t max_batch_tokens_;
   const size_t max_batch_items_;
+  const bool pad_;
 };
 
 // Preparation has checked all of this. It is checked again because an id out of range would be a fault of the whole
@@ -108,13 +114,16 @@ absl::StatusOr<const TokenSequence*> TextProgram::Checked(const WorkItem& item) 
 absl::StatusOr<StagedBatch> TextProgram::Stage(const Batch& batch, std::span<std::byte> input) const {
   std::vector<std::span<const int32_t>> ids(batch.items.size());
   size_t useful = 0;
+  size_t longest = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     auto sequence = Checked(*batch.items[i]);
     if (!sequence.ok()) return sequence.status();
     ids[i] = (*sequence)->ids;
     useful += ids[i].size();
+    longest = std::max(longest, ids[i].size());
   }
-  if (const size_t needed = SlotLayout(RoundedTokenTotal(useful), ids.size()).Bytes(); needed > input.size()) {
+  if (const size_t needed = SlotLayout(Tokens(useful, ids.size(), longest), ids.size()).Bytes();
+      needed > input.size()) {
     return absl::InternalError(absl::StrCat("a batch of ", ids.size(), " texts and ", useful, " tokens needs ", needed,
                                             " bytes of a slot of ", input.size()));
   }
@@ -141,7 +150,7 @@ StagedBatch TextProgram::Fill(const std::vector<std::span<const int32_t>>& seque
     staged.lengths.push_back(static_cast<uint32_t>(sequence.size()));
     useful += sequence.size();
   }
-  const SlotLayout layout(RoundedTokenTotal(useful), sequences.size());
+  const SlotLayout layout(Tokens(useful, sequences.size(), sequences.front().size()), sequences.size());
   staged.computed_units = layout.tokens;
   staged.input_bytes = layout.Bytes();
 
@@ -188,7 +197,8 @@ absl::Status TextProgram::Warm() const {
     for (uint64_t left = total; left > 0; left -= sequences.back().size()) {
       sequences.emplace_back(ids.data(), std::min<uint64_t>(left, ids.size()));
     }
-    std::vector<std::byte> slot(SlotLayout(total, sequences.size()).Bytes());
+    const size_t tokens = Tokens(total, sequences.size(), sequences.front().size());
+    std::vector<std::byte> slot(SlotLayout(tokens, sequences.size()).Bytes());
     const StagedBatch staged = Fill(sequences, slot.data());
     if (auto rows = RunOnHost(*this, device_, staged, slot); !rows.ok()) return rows.status();
   }
@@ -258,7 +268,7 @@ absl::StatusOr<LoadedTextProgram> LoadTextProgram(const TextModelFolder& folder,
     if (!status.ok()) return status;
   }
   auto program = std::make_unique<TextProgram>(*std::move(encoder), *std::move(head), options.device, max_tokens,
-                                               options.max_batch_items);
+                                               options.max_batch_items, options.pad);
   if (auto status = options.warm ? program->Warm() : absl::OkStatus(); !status.ok()) return status;
   loaded.program = std::move(program);
   return loaded;

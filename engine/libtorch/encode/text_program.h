@@ -19,6 +19,7 @@ struct TextProgramOptions {
   ProgramDevice device = {};
   uint64_t max_batch_tokens = 0;  // 0: 512 on CPU (GEMM is at full speed there), 8192 on CUDA
   size_t max_batch_items = 256;
+  bool pad = false;  // compute every text as long as the batch's longest: only to be measured against
   bool warm = true;  // false: each shape costs its first batch some milliseconds more
 };
 

@@ -109,6 +109,24 @@ TEST_CASE("A text of every position fits though the budget is smaller, and limit
   CheckClose(run->vectors[0], plain.Embed(longest, Pooling::kMean));
 }
 
+TEST_CASE(
+    "Padded to be measured against, a batch computes each text as long as its longest, and the vectors are the same") {
+  const TemporaryFolder folder;
+  PlainBert(TinyConfig(), 7).Write(folder, "");
+  const auto packed = Load(folder);
+  const auto padded = Load(folder, Pooling::kMean, {.dtype = "fp32", .pad = true});
+  REQUIRE(packed.ok());
+  REQUIRE(padded.ok());
+  const std::vector<TokenIds> texts = {TokenIds(3, 1), TokenIds(40, 1), TokenIds(1, 1)};
+
+  const auto run = RunBatch(*padded->program, TextBatch(texts));
+
+  REQUIRE(run.ok());
+  CHECK(run->computed_units == 128);  // 3 * 40, rounded
+  const auto expected = RunBatch(*packed->program, TextBatch(texts));
+  for (size_t i = 0; i < texts.size(); ++i) CheckClose(run->vectors[i], expected->vectors[i]);
+}
+
 TEST_CASE("Padding is only what rounds the token total up") {
   const TemporaryFolder folder;
   PlainBert(TinyConfig(), 7).Write(folder, "");

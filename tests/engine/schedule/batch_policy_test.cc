@@ -219,6 +219,39 @@ TEST_CASE("while shedding, an item that would make for a small batch is passed o
   CHECK(chosen.size() == 25);
 }
 
+TEST_CASE("fifo takes interactive before bulk by arrival, whatever lengths and deadlines, up to the first misfit") {
+  Table table;
+  table.limits.fifo = true;
+  table.Add(100, milliseconds(900));
+  table.Add(10, milliseconds(50), kBulk);
+  table.Add(300, milliseconds(1));  // hopeless by the model
+  auto cancel = std::make_shared<CancelToken>();
+  cancel->Cancel();
+  table.Add(10, milliseconds(900), kInteractive, cancel);
+  table.Add(10, milliseconds(20));
+  CHECK(table.Chosen() == Order{0, 2, 4, 1});
+  CHECK(Table::Names(table.Choose().dead) == Order{3});
+  CHECK(table.Choose().units == 420);
+  table.limits.max_units = 405;
+  CHECK(table.Chosen() == Order{0, 2});
+  table.limits.max_items = 1;
+  CHECK(table.Chosen() == Order{0});
+}
+
+TEST_CASE("padded, each item counts as the largest of its batch, and one item always fits") {
+  Table table;
+  table.limits.fifo = table.limits.padded = true;
+  table.limits.max_units = 300;
+  table.Add(10);
+  table.Add(100);
+  table.Add(90);
+  table.Add(1);
+  CHECK(table.Chosen() == Order{0, 1, 2});
+  CHECK(table.Choose().units == 200);
+  table.limits.max_units = 9;
+  CHECK(table.Chosen() == Order{0});
+}
+
 TEST_CASE("the last items are left for the next batch when they would bring little but padding") {
   Table table;
   table.cost = CostModel(&RoundedTokenTotal);
