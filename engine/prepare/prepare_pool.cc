@@ -11,13 +11,8 @@
 namespace tributary {
 namespace {
 
-// Classes of the queue, the lower ones first: texts, images; then bulk texts, bulk images.
-constexpr size_t kClasses = 4;
-
-size_t ClassOf(const PrepareEntry& entry) {
-  const size_t bulk = entry.item->priority == Priority::kBulk ? 2 : 0;
-  return bulk + (std::holds_alternative<ImageInput>(entry.input) ? 1 : 0);
-}
+// Classes of a queue, the lower one first: interactive, bulk.
+constexpr size_t kClasses = 2;
 
 absl::Status CheckText(const TextInput& input, const InputLimits& limits) {
   if (input.token_ids && input.token_ids->size() > limits.max_text_tokens) {
@@ -41,17 +36,24 @@ absl::Status CheckImage(const ImageInput& input, const InputLimits& limits) {
 }  // namespace
 
 PreparePool::PreparePool(size_t capacity, const InputLimits& limits, const Clock* clock, Observer* observer, Next next)
-    : limits_(limits), clock_(clock), observer_(observer), next_(std::move(next)), entries_(capacity, kClasses) {}
+    : limits_(limits),
+      clock_(clock),
+      observer_(observer),
+      next_(std::move(next)),
+      texts_(capacity, kClasses),
+      images_(capacity, kClasses) {}
 
 void PreparePool::Start(size_t threads) {
   for (size_t i = 0; i < threads; ++i) {
-    threads_.emplace_back(absl::StrCat("trib-prep-", i), [this] { Loop(); });
+    threads_.emplace_back(absl::StrCat("trib-token-", i), [this] { Loop(&texts_); });
+    threads_.emplace_back(absl::StrCat("trib-decode-", i), [this] { Loop(&images_); });
   }
 }
 
 void PreparePool::Submit(PrepareEntry entry) {
-  const size_t of_class = ClassOf(entry);
-  if (entries_.TryPush(std::move(entry), of_class)) return;
+  const size_t of_class = entry.item->priority == Priority::kBulk ? 1 : 0;
+  BoundedQueue<PrepareEntry>& entries = std::holds_alternative<TextInput>(entry.input) ? texts_ : images_;
+  if (entries.TryPush(std::move(entry), of_class)) return;
   // A refused entry stays as it was. NOLINTNEXTLINE(bugprone-use-after-move)
   DropItem(*entry.item, DropReason::kShutdown, observer_);
 }
@@ -59,12 +61,13 @@ void PreparePool::Submit(PrepareEntry entry) {
 void PreparePool::Stop() {
   // Relaxed: Close() takes the queue's lock after it, each Pop() takes it before it answers.
   stopping_.store(true, std::memory_order_relaxed);
-  entries_.Close();
+  texts_.Close();
+  images_.Close();
   threads_.clear();
 }
 
-void PreparePool::Loop() {
-  while (std::optional<PrepareEntry> entry = entries_.Pop()) {
+void PreparePool::Loop(BoundedQueue<PrepareEntry>* entries) {
+  while (std::optional<PrepareEntry> entry = entries->Pop()) {
     preparing_.fetch_add(1, std::memory_order_relaxed);
     Prepare(*std::move(entry));
     preparing_.fetch_sub(1, std::memory_order_relaxed);

@@ -32,11 +32,12 @@ struct PrepareEntry {
   const ModelPreparers* preparers = nullptr;
 };
 
-// Threads "trib-prep-N". Each item is prepared on its own: a call of many inputs spreads over all threads.
-// A text takes microseconds, an image milliseconds: texts do not queue behind images. They leave first, interactive
-// before bulk, and while others wait every eighth entry is one of those.
-// Called by engine/pipeline; feeds `next` with prepared items (units and times set), on the pool's threads.
-// Invariants: an accepted item goes to `next` or is completed here: dropped (cancelled, expired, shutdown) before it
+// Threads "trib-token-N" for texts and "trib-decode-N" for images. Each item is prepared on its own: a call of many
+// inputs spreads over all threads of its kind. A text takes microseconds, an image milliseconds: texts have threads of
+// their own, so that images cannot hold them all; which of them runs is the system's choice. Of each kind interactive
+// work leaves first, and while bulk work waits every eighth entry is of that. Called by engine/pipeline; feeds `next`
+// with prepared items (units and times set), on the pool's threads. Invariants: an accepted item goes to `next` or is
+// completed here: dropped (cancelled, expired, shutdown) before it
 //   costs anything, refused by a limit or its preparer, or INTERNAL where the preparer threw.
 // Who checks what: the pool the configured limits of an input's size; the preparers what model and format allow.
 // Thread-safety: Submit, DepthItems and Busy from any thread; Start and Stop from the owner.
@@ -45,23 +46,24 @@ class PreparePool {
  public:
   using Next = std::function<void(WorkItemPtr)>;
 
-  // `capacity`: what admission lets in at most, so that Submit cannot fail.
+  // `capacity`, of each kind: what admission lets in at most, so that Submit cannot fail.
   PreparePool(size_t capacity, const InputLimits& limits, const Clock* clock, Observer* observer, Next next);
   ~PreparePool() { Stop(); }
 
-  // Once, with `threads` >= 1. Throws std::system_error where the system refuses a thread; Stop() ends those it gave.
+  // Once, with `threads` >= 1 of each kind. Throws std::system_error where the system refuses a thread; Stop() ends
+  // those it gave.
   void Start(size_t threads);
 
   // Never blocks. After Stop(), and beyond the capacity, the item is completed with UNAVAILABLE.
   void Submit(PrepareEntry entry);
   // Ends the threads after the item each one holds; what waits is dropped with UNAVAILABLE. Idempotent.
   void Stop();
-  size_t DepthItems() const { return entries_.size(); }
+  size_t DepthItems() const { return texts_.size() + images_.size(); }
   // Whether an item waits here or is being prepared.
-  bool Busy() const { return entries_.size() > 0 || preparing_.load(std::memory_order_relaxed) > 0; }
+  bool Busy() const { return DepthItems() > 0 || preparing_.load(std::memory_order_relaxed) > 0; }
 
  private:
-  void Loop();
+  void Loop(BoundedQueue<PrepareEntry>* entries);
   void Prepare(PrepareEntry entry);
   absl::Status Fill(const PrepareEntry& entry, WorkItem& item) const;
 
@@ -69,7 +71,8 @@ class PreparePool {
   const Clock* const clock_;
   Observer* const observer_;
   const Next next_;
-  BoundedQueue<PrepareEntry> entries_;
+  BoundedQueue<PrepareEntry> texts_;
+  BoundedQueue<PrepareEntry> images_;
   std::atomic<bool> stopping_{false};
   std::atomic<size_t> preparing_{0};  // items; relaxed: a gauge
   std::vector<WorkerThread> threads_;

@@ -211,8 +211,8 @@ TEST_CASE("gRPC's threads neither tokenise nor decode, and answers are made on c
   CHECK(stream->Finish().ok());
 
   using Names = std::set<std::string>;
-  CHECK(threads.ThreadsOf("tokenise") == Names{"trib-prep-0"});
-  CHECK(threads.ThreadsOf("decode") == Names{"trib-prep-0"});
+  CHECK(threads.ThreadsOf("tokenise") == Names{"trib-token-0"});
+  CHECK(threads.ThreadsOf("decode") == Names{"trib-decode-0"});
   CHECK(server.Log().size() == 3);
   CHECK(server.LogThreads() == Names{"trib-done-0"});
 }

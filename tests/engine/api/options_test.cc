@@ -58,7 +58,7 @@ TEST_CASE("a wrong option is refused with its key, its rule and its value") {
       {[](auto& o) { o.schedule.modalities[0].max_batch_time = Duration(0); },
        "schedule.text.max_batch_millis must be > 0, is 0"},
       {[](auto& o) { o.schedule.batching = "lifo"; },
-       "schedule.batching must be packed, fifo or fifo_padded, is 'lifo'"},
+       "schedule.batching must be packed, fifo or fifo_padded, is \"lifo\""},
       {[](auto& o) { o.schedule.bulk_every = 2; }, "schedule.bulk_every must be >= 3, is 2"},
       {[](auto& o) { o.lanes.device = "gpu"; }, "lanes.device must be auto, cpu, cuda or cuda:N, is \"gpu\""},
       {[](auto& o) { o.lanes.device = "cuda:"; }, "lanes.device must be auto, cpu, cuda or cuda:N, is \"cuda:\""},

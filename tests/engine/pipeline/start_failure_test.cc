@@ -50,7 +50,7 @@ TEST_CASE("Whichever of its threads the engine is refused, it is not made, says 
     CHECK(status.code() == absl::StatusCode::kResourceExhausted);
     CHECK_THAT(std::string(status.message()), ContainsSubstring("the engine cannot start: "));
   }
-  CHECK(granted == 9);  // two lanes of two threads, completion 2, scheduler 1, preparation 2
+  CHECK(granted == 11);  // two lanes of two threads, completion 2, scheduler 1, tokenising 2, decoding 2
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ TEST_CASE("Tokenising and decoding run on preparation threads, packing on lanes,
   }
 
   using Names = std::set<std::string>;
-  CHECK(threads.ThreadsOf("tokenise") == Names{"trib-prep-0"});
-  CHECK(threads.ThreadsOf("decode") == Names{"trib-prep-0"});
+  CHECK(threads.ThreadsOf("tokenise") == Names{"trib-token-0"});
+  CHECK(threads.ThreadsOf("decode") == Names{"trib-decode-0"});
   CHECK(threads.ThreadsOf("stage") == Names{"trib-lane-0"});
   CHECK(threads.ThreadsOf("run") == Names{"trib-cpu-0"});
   CHECK(threads.ThreadsOf("complete") == Names{"trib-done-0"});

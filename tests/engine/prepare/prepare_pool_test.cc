@@ -46,6 +46,21 @@ class OnePixelPreparer final : public ImagePreparer {
   absl::StatusOr<PixelBlock> Prepare(const ImageInput&) const override { return PixelBlock{{0, 0, 0}, 1, 1}; }
 };
 
+// Waits at another one's gate.
+class GatedImagePreparer final : public ImagePreparer {
+ public:
+  explicit GatedImagePreparer(const GatedPreparer& gate) : gate_(gate) {}
+  absl::StatusOr<PixelBlock> Prepare(const ImageInput& input) const override {
+    if (auto passed = gate_.Prepare({input.encoded, std::nullopt}, Truncation::kEnd); !passed.ok()) {
+      return passed.status();
+    }
+    return PixelBlock{{0, 0, 0}, 1, 1};
+  }
+
+ private:
+  const GatedPreparer& gate_;
+};
+
 // Remembers every item's status by input index. What `next` got counts as OK.
 class Sink final : public ItemSink {
  public:
@@ -122,30 +137,50 @@ TEST_CASE("Cancelled and expired items are dropped before they are prepared") {
   CHECK(f.sink->WaitFor(1).code() == absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_CASE("Texts do not wait behind images, nor interactive work behind bulk, and every kind gets its turn") {
+TEST_CASE("Interactive work does not wait behind bulk, and both get their turn") {
   Fixture f(100);
   f.preparer.SetOpen(false);
   f.Submit(f.Item(0), "running");
   f.preparer.WaitUntilBegun(1);
-  // Images 1 to 3, a bulk image 4, bulk texts 5 and 6, texts 11 to 20: all waiting, in the least fitting order.
-  for (uint32_t i = 1; i <= 3; ++i) f.SubmitImage(f.Item(i), "image");
-  WorkItemPtr bulk_image = f.Item(4);
-  bulk_image->priority = Priority::kBulk;
-  f.SubmitImage(std::move(bulk_image), "image");
   for (uint32_t i = 5; i <= 6; ++i) {
-    WorkItemPtr bulk_text = f.Item(i);
-    bulk_text->priority = Priority::kBulk;
-    f.Submit(std::move(bulk_text), "text");
+    WorkItemPtr bulk = f.Item(i);
+    bulk->priority = Priority::kBulk;
+    f.Submit(std::move(bulk), "text");
   }
   for (uint32_t i = 11; i <= 20; ++i) f.Submit(f.Item(i), "text");
   f.preparer.SetOpen(true);
-  for (uint32_t i = 0; i <= 6; ++i) CHECK(f.sink->WaitFor(i).ok());
+  for (const uint32_t i : {0u, 5u, 6u}) CHECK(f.sink->WaitFor(i).ok());
   for (uint32_t i = 11; i <= 20; ++i) CHECK(f.sink->WaitFor(i).ok());
 
   std::vector<uint32_t> order;
   for (const auto& [index, status] : f.sink->statuses) order.push_back(index);
-  // Seven texts; then what was passed over seven times: an image, a bulk text, a bulk image.
-  CHECK(order == std::vector<uint32_t>{0, 11, 12, 13, 14, 15, 16, 17, 1, 5, 4, 18, 19, 20, 2, 3, 6});
+  // Seven texts; then what was passed over seven times.
+  CHECK(order == std::vector<uint32_t>{0, 11, 12, 13, 14, 15, 16, 17, 5, 18, 19, 20, 6});
+}
+
+TEST_CASE("Neither kind waits for the other's threads") {
+  Fixture f(100);
+  const bool images_stuck = GENERATE(false, true);
+  CAPTURE(images_stuck);
+  GatedPreparer stuck;
+  stuck.SetOpen(false);
+  const GatedImagePreparer stuck_images(stuck);
+  const ModelPreparers held{&stuck, &stuck_images};
+  if (images_stuck) {
+    f.pool.Submit({f.Item(0), ImageInput{"image", std::nullopt}, Truncation::kEnd, &held});
+  } else {
+    f.pool.Submit({f.Item(0), TextInput{"text", std::nullopt}, Truncation::kEnd, &held});
+  }
+  stuck.WaitUntilBegun(1);
+  if (images_stuck) {
+    f.Submit(f.Item(1), "text");
+  } else {
+    f.SubmitImage(f.Item(1), "image");
+  }
+  CHECK(f.sink->WaitFor(1).ok());
+  stuck.SetOpen(true);
+  CHECK(f.sink->WaitFor(0).ok());
+  f.pool.Stop();
 }
 
 TEST_CASE("Inputs larger than the configured limits are refused with the value and the limit, unprepared") {
