@@ -61,8 +61,8 @@ absl::Status ServeText(const ModelOptions& model, const ModelPlacement& placemen
 }
 
 // After ServeText, where there are texts. Vectors of one model are of one size: they share a space.
-absl::Status ServeImages(const EngineOptions& options, const ModelPlacement& placement, ImagePart image,
-                         ServedModel& served) {
+absl::Status ServeImages(const EngineOptions& options, const ModelOptions& model, const ModelPlacement& placement,
+                         ImagePart image, ServedModel& served) {
   ModelInfo& info = served.info;
   const uint32_t dimensions = image.replicas.front().program->OutputDimension();
   if (served.text_preparer == nullptr) {
@@ -86,7 +86,7 @@ absl::Status ServeImages(const EngineOptions& options, const ModelPlacement& pla
   served.image_preparer = MakeImagePreparer(image.preprocessing, options.limits);
   ServeReplicas(Modality::kImage, placement, std::move(image.replicas), std::move(image.fallbacks),
                 &info.image_compute_type, served);
-  return absl::OkStatus();
+  return served.text_preparer == nullptr ? SetOutputs(model, /*folder=*/{}, &info) : absl::OkStatus();
 }
 
 absl::Status ServePairs(const EngineOptions& options, const FusionOptions& fusion, const ModelPlacement& placement,
@@ -137,7 +137,7 @@ absl::StatusOr<ServedModel> LoadParts(const EngineOptions& options, const ModelO
   }
   absl::Status status;
   if (text) status = ServeText(model, placement, *std::move(text), served);
-  if (status.ok() && image) status = ServeImages(options, placement, *std::move(image), served);
+  if (status.ok() && image) status = ServeImages(options, model, placement, *std::move(image), served);
   if (status.ok() && pairs) status = ServePairs(options, model.fusion, placement, served);
   if (status.ok()) status = CheckAgainstReference(model.self_check, placement, served);
   if (!status.ok()) return status;

@@ -9,7 +9,7 @@
 namespace tributary {
 
 // Fills in `info`: matryoshka_dimensions and default_prompt. The configuration's word counts before the folder's.
-// info.dimensions must be set.
+// info.dimensions must be set. `folder`: of the texts; empty where the model takes none.
 // Errors: INVALID_ARGUMENT a shorter size that is larger than the vectors; a default prompt the folder does not have.
 absl::Status SetOutputs(const ModelOptions& options, const TextModelFolder& folder, ModelInfo* info);
 

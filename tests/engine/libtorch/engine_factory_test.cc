@@ -177,6 +177,26 @@ TEST_CASE("Length, pixels, lanes and fusion are those of the options") {
   CHECK_THAT(std::string(results[1].status.message()), ContainsSubstring("the limit is 100 pixels"));
 }
 
+TEST_CASE("A model of images alone has the shorter sizes its options name, and no prompts") {
+  const TemporaryFolder cache;
+  SteadyClock clock;
+  Observer observer;
+  EngineOptions options = DefaultModels(cache.path());
+  options.models[0].text = {};
+  options.models[0].image.labels = "";
+  options.models[0].matryoshka_dimensions = {64, 256};
+  const auto engine = CreateLibtorchEngine(options, &clock, &observer);
+  CAPTURE(std::string(engine.status().message()));
+  REQUIRE(engine.ok());
+  const ModelInfo model = (*engine)->Models().front();
+  CHECK(model.matryoshka_dimensions == std::vector<uint32_t>{64, 256});
+  CHECK_FALSE(model.text);
+
+  options.models[0].matryoshka_dimensions = {static_cast<int>(model.dimensions) + 1};
+  CHECK_THAT(std::string(CreateLibtorchEngine(options, &clock, &observer).status().message()),
+             ContainsSubstring("matryoshka_dimensions has"));
+}
+
 TEST_CASE("What the options name and is not there is an error with the model's name and the file") {
   const TemporaryFolder cache;
   SteadyClock clock;
