@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/files/mapped_file.h"
 #include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/device/torch_thread.h"
 #include "engine/libtorch/encode/conse_labels.h"
@@ -16,7 +17,6 @@
 #include "engine/libtorch/host_embed.h"
 #include "engine/libtorch/lazy_program.h"
 #include "engine/libtorch/weights/content_hash.h"
-#include "engine/libtorch/weights/mapped_file.h"
 #include "engine/prepare/image/preprocessor_config.h"
 
 namespace tributary {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/encode/image_families.h"
 #include "engine/libtorch/encode/text_families.h"
 #include "engine/libtorch/exported/exported_program.h"
@@ -165,6 +166,7 @@ absl::StatusOr<PartFolders> FindParts(const ModelOptions& model) {
   auto config = JsonFile::Read(whole->transformer_folder + "/config.json");
   if (!config.ok()) return config.status();
   const std::string type = config->Text("model_type", config->Text("architecture", ""));
+  if (!config->status().ok()) return config->status();
   const auto is_one_of = [&](const auto& families) {
     return std::any_of(families.begin(), families.end(), [&](const auto& family) { return family.model_type == type; });
   };
@@ -182,7 +184,7 @@ absl::StatusOr<PartFolders> FindParts(const ModelOptions& model) {
 
 absl::StatusOr<ServedModel> LoadModel(const EngineOptions& options, const ModelOptions& model,
                                       const ModelPlacement& placement) {
-  auto served = LoadParts(options, model, placement);
+  auto served = GuardTorch([&] { return LoadParts(options, model, placement); });
   if (!served.ok()) {
     return absl::Status(served.status().code(), absl::StrCat("model '", model.name, "': ", served.status().message()));
   }

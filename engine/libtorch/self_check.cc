@@ -8,9 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
+#include "engine/files/mapped_file.h"
 #include "engine/libtorch/host_embed.h"
 #include "engine/libtorch/vector_compare.h"
-#include "engine/libtorch/weights/mapped_file.h"
 
 namespace tributary {
 namespace {
@@ -126,7 +127,9 @@ class Comparison {
 absl::StatusOr<ReferenceVectors> ReadReferenceVectors(const std::string& file) {
   auto text = ReadWhole(file);
   if (!text.ok()) return text.status();
-  const auto root = nlohmann::json::parse(*text, /*cb=*/nullptr, /*allow_exceptions=*/false);
+  const auto parsed = ParseJson(*text, file);
+  if (!parsed.ok()) return parsed.status();
+  const nlohmann::json& root = *parsed;
   if (!root.is_object() || !root.contains("format") || root["format"] != 1) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": must be JSON with \"format\": 1"));
   }

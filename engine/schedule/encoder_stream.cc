@@ -103,7 +103,9 @@ Batch EncoderStream::Form(size_t device, TimePoint now, TimePoint start_at) {
   batch.items.reserve(choice.items.size());
   for (const WaitingSet::Position& position : choice.items) {
     batch.items.push_back(waiting_.Take(position));
-    batch.items.back()->times.batched = now;
+    // An item may have been queued since the turn began.
+    ItemTimes& times = batch.items.back()->times;
+    times.batched = std::max(now, times.queued);
   }
   return batch;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/libtorch/weights/mapped_file.h"
+#include "engine/files/mapped_file.h"
 #include "engine/libtorch/weights/safetensors_header.h"
 
 namespace {

@@ -20,14 +20,15 @@ PROTO = ["tributary/v1/"]  # generated code
 ARROWS = {
     "engine/base/": [],
     "engine/api/": ["engine/base/"],
+    "engine/files/": [],
     "engine/admission/": API,
     "engine/queue/": API,
-    "engine/prepare/": API + WORK_ITEM,
+    "engine/prepare/": API + WORK_ITEM + ["engine/files/"],
     "engine/schedule/": API + ["engine/queue/"],
     "engine/lane/": API + WORK_ITEM + BATCH,
     "engine/fuse/": API + WORK_ITEM,
     "engine/pipeline/": API + STAGES,
-    "engine/libtorch/": API + WORK_ITEM + BATCH + BUCKETS + ["engine/lane/", "engine/prepare/", "engine/pipeline/"],
+    "engine/libtorch/": API + WORK_ITEM + BATCH + BUCKETS + ["engine/files/", "engine/lane/", "engine/prepare/", "engine/pipeline/"],
     "server/": API + PROTO,
     "server/main.cc": API + PROTO + ["server/"] + [f"engine/libtorch/{door}.h" for door in
                                                ("check_model", "engine_factory", "families_table")],

@@ -53,6 +53,7 @@ absl::StatusOr<const ImageFamily*> ImageFamilyOf(const std::string& folder, cons
   if (config.ok()) {
     // timm's config.json has no model_type.
     model_type = config->Text("model_type", config->Text("architecture", ""));
+    if (!config->status().ok()) return config->status();
   } else if (absl::IsNotFound(config.status()) && weights.Has(kPackagedLite0Tensor)) {
     model_type = kPackagedLite0;
   } else {

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
 #include "engine/libtorch/exported/json_section.h"
 #include "engine/libtorch/weights/json_file.h"
 
@@ -16,6 +18,9 @@ namespace {
 constexpr const char* kFileName = "/tributary.json";
 constexpr int64_t kFormat = 1;
 // Far above sensible values: they catch a slip of the hand before it becomes an allocation.
+// Of the smallest batch that the module takes: it is run at load, and for a single input.
+constexpr int64_t kMaxLeastTokens = int64_t{1} << 20;
+constexpr int64_t kMaxLeastPixels = int64_t{1} << 28;
 constexpr int64_t kMaxBatch = 4096;
 constexpr int64_t kMaxLength = int64_t{1} << 20;
 constexpr int64_t kMaxDimension = int64_t{1} << 20;
@@ -123,13 +128,20 @@ void ReadText(JsonSection& root, const std::string& folder, ExportManifest& mani
   }
   for (const std::string& name : root.Texts("pooling")) {
     const auto found = std::find(kPoolings.begin(), kPoolings.end(), name);
+    const auto pooling = static_cast<Pooling>(found - kPoolings.begin());
     if (found == kPoolings.end()) {
       root.Fail("pooling", absl::StrCat("mode '", name, "' is not supported"));
+    } else if (std::find(text.pooling.begin(), text.pooling.end(), pooling) != text.pooling.end()) {
+      root.Fail("pooling", absl::StrCat("mode '", name, "' is given twice"));
     } else {
-      text.pooling.push_back(static_cast<Pooling>(found - kPoolings.begin()));
+      text.pooling.push_back(pooling);
     }
   }
   text.normalise = root.Flag("normalise", false);
+  if (manifest.batch.min * text.length.min > kMaxLeastTokens) {
+    root.Fail("batch", absl::StrCat("min ", manifest.batch.min, " of texts of at least ", text.length.min,
+                                    " tokens: the smallest batch has more than ", kMaxLeastTokens, " tokens"));
+  }
 
   const bool states = manifest.output.holds == ExportedOutput::Holds::kTokenStates;
   const bool chain = Exists(folder + "/modules.json");
@@ -154,7 +166,7 @@ std::array<double, 3> PerChannel(const nlohmann::json& value, const std::string&
   } else if (value.is_number()) {
     numbers.fill(value.get<double>());
   } else {
-    errors->Add(absl::StrCat(key, " must be three numbers, is ", value.dump()));
+    errors->Add(absl::StrCat(key, " must be three numbers, is ", Shown(value)));
   }
   return numbers;
 }
@@ -191,6 +203,11 @@ void ReadImage(JsonSection& root, const std::string& folder, JsonErrors* errors,
   if (mean != nullptr) image.mean = PerChannel(*mean, "image.mean", 0, errors);
   if (deviation != nullptr) image.std = PerChannel(*deviation, "image.std", 1, errors);
   section.RefuseUnknown();
+  const int64_t least_pixels = manifest.batch.min * image.size * image.size;
+  if (least_pixels > kMaxLeastPixels) {
+    root.Fail("batch", absl::StrCat("min ", manifest.batch.min, " of images of ", image.size, " x ", image.size,
+                                    ": the smallest batch has more than ", kMaxLeastPixels, " pixels"));
+  }
 
   const bool raw = !manifest.inputs.empty() && manifest.inputs[0].type == ElementType::kUint8;
   if (raw && own) section.Fail("rescale", "mean and std are not for uint8 pixels");
@@ -236,6 +253,11 @@ absl::StatusOr<ExportManifest> ReadExportManifest(const std::string& folder) {
   if (!errors.status.ok()) return errors.status;
   if (!Exists(manifest.module_path)) {
     return absl::NotFoundError(absl::StrCat(manifest.path, ": module.file ", manifest.module_path, " is not there"));
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(manifest.module_path, ignored)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(manifest.path, ": module.file ", manifest.module_path, " is not a regular file"));
   }
   return manifest;
 }

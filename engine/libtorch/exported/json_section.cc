@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/files/json_text.h"
 
 namespace tributary {
 namespace {
@@ -19,7 +20,7 @@ void JsonErrors::Add(const std::string& what) {
 JsonSection::JsonSection(const nlohmann::json& value, std::string place, JsonErrors* errors)
     : value_(value.is_object() ? value : kNoObject), place_(std::move(place)), errors_(errors) {
   if (!value.is_object()) {
-    errors_->Add(absl::StrCat(place_.empty() ? "the document" : place_, " must be an object, is ", value.dump()));
+    errors_->Add(absl::StrCat(place_.empty() ? "the document" : place_, " must be an object, is ", Shown(value)));
   }
 }
 
@@ -48,7 +49,7 @@ int64_t JsonSection::Integer(const char* key, int64_t low, int64_t high, std::op
   const bool fits = found->is_number_unsigned() ? found->get<uint64_t>() <= static_cast<uint64_t>(high)
                                                 : found->is_number_integer() && found->get<int64_t>() <= high;
   if (fits && found->get<int64_t>() >= low) return found->get<int64_t>();
-  Fail(key, absl::StrCat("must be a whole number from ", low, " to ", high, ", is ", found->dump()));
+  Fail(key, absl::StrCat("must be a whole number from ", low, " to ", high, ", is ", Shown(*found)));
   return fallback.value_or(low);
 }
 
@@ -56,7 +57,7 @@ std::string JsonSection::Text(const char* key, const std::optional<std::string>&
   const nlohmann::json* const found = Find(key);
   if (found != nullptr && found->is_string()) return found->get<std::string>();
   if (found != nullptr) {
-    Fail(key, absl::StrCat("must be a string, is ", found->dump()));
+    Fail(key, absl::StrCat("must be a string, is ", Shown(*found)));
   } else if (!fallback) {
     Fail(key, "is missing");
   }
@@ -67,7 +68,7 @@ bool JsonSection::Flag(const char* key, bool fallback) {
   const nlohmann::json* const found = Find(key);
   if (found == nullptr) return fallback;
   if (found->is_boolean()) return found->get<bool>();
-  Fail(key, absl::StrCat("must be true or false, is ", found->dump()));
+  Fail(key, absl::StrCat("must be true or false, is ", Shown(*found)));
   return fallback;
 }
 
@@ -75,7 +76,7 @@ double JsonSection::Number(const char* key, double fallback) {
   const nlohmann::json* const found = Find(key);
   if (found == nullptr) return fallback;
   if (found->is_number() && std::isfinite(found->get<double>())) return found->get<double>();
-  Fail(key, absl::StrCat("must be a number, is ", found->dump()));
+  Fail(key, absl::StrCat("must be a number, is ", Shown(*found)));
   return fallback;
 }
 
@@ -90,7 +91,7 @@ std::vector<std::string> JsonSection::Texts(const char* key) {
       if (good) texts.push_back(text.get<std::string>());
     }
   }
-  if (!good) Fail(key, absl::StrCat("must be a list of strings, is ", found->dump()));
+  if (!good) Fail(key, absl::StrCat("must be a list of strings, is ", Shown(*found)));
   return texts;
 }
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/files/mapped_file.h"
 #include "engine/libtorch/exported/op_libraries.h"
 #include "engine/libtorch/weights/content_hash.h"
-#include "engine/libtorch/weights/mapped_file.h"
 
 namespace tributary {
 

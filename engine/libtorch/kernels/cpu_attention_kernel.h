@@ -9,6 +9,7 @@
 
 using Vector = float __attribute__((vector_size(kLanes * 4)));
 using Integers = int32_t __attribute__((vector_size(kLanes * 4)));
+using Unsigned = uint32_t __attribute__((vector_size(kLanes * 4)));
 
 // 12 accumulators, 2 columns and a broadcast value fill the 16 registers of AVX2.
 constexpr int64_t kRows = 6;
@@ -36,8 +37,10 @@ inline Vector Exp(Vector x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  const Integers bits = __builtin_convertvector(n, Integers) << 23;
-  return reinterpret_cast<Vector>(reinterpret_cast<Integers>(p) + bits);
+  // Unsigned: of not-a-number any bits may come, and p stays it or becomes as bad.
+  const Unsigned bits = reinterpret_cast<Unsigned>(__builtin_convertvector(n, Integers)) << 23;
+  const Vector power = reinterpret_cast<Vector>(reinterpret_cast<Unsigned>(p) + bits);
+  return p == p ? power : p;
 }
 
 // c[rows, kPanel] = a[rows, depth] * b[depth, kPanel]

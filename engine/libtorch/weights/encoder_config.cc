@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/files/json_text.h"
 
 namespace tributary {
 namespace {
@@ -20,13 +21,16 @@ double NumberIn(JsonFile& file, const nlohmann::json& object, const char* key, d
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return fallback;
   if (found->is_number() && found->get<double>() > 0) return found->get<double>();
-  file.Fail(absl::StrCat(key, " must be a positive number, is ", found->dump()));
+  file.Fail(absl::StrCat(key, " must be a positive number, is ", Shown(*found)));
   return fallback;
 }
 
-std::string TextIn(const nlohmann::json& object, const char* key) {
+std::string TextIn(JsonFile& file, const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  if (found == object.end() || found->is_null()) return "";
+  if (found->is_string()) return found->get<std::string>();
+  file.Fail(absl::StrCat(key, " must be a string, is ", Shown(*found)));
+  return "";
 }
 
 }  // namespace
@@ -41,6 +45,9 @@ EncoderConfig ReadEncoderConfig(JsonFile& file, const EncoderConfigKeys& keys) {
   config.max_positions = file.Count(keys.max_positions, kMaxSize);
   config.norm_epsilon = keys.norm_epsilon == nullptr ? keys.default_norm_epsilon
                                                      : file.Number(keys.norm_epsilon, keys.default_norm_epsilon);
+  if (!(config.norm_epsilon >= 0)) {
+    file.Fail(absl::StrCat(keys.norm_epsilon, " must not be below 0, is ", config.norm_epsilon));
+  }
   config.activation = file.Text(keys.activation, keys.default_activation);
   config.key_value_heads =
       keys.key_value_heads == nullptr ? config.heads : file.Count(keys.key_value_heads, kMaxSize, config.heads);
@@ -77,7 +84,7 @@ void RefuseKey(JsonFile& file, const char* key) {
   if (!file.Has(key)) return;
   const nlohmann::json& value = file.root()[key];
   if (value == false || value == 0 || ((value.is_object() || value.is_array()) && value.empty())) return;
-  file.Fail(absl::StrCat(key, " is not supported, is ", value.dump()));
+  file.Fail(absl::StrCat(key, " is not supported, is ", Shown(value)));
 }
 
 RotaryConfig ReadRotaryConfig(JsonFile& file, const EncoderConfig& config, const RotaryKeys& keys) {
@@ -102,8 +109,8 @@ RotaryConfig ReadRotaryConfig(JsonFile& file, const EncoderConfig& config, const
     }
     rotary.theta = NumberIn(file, *rope, "rope_theta", rotary.theta);
     if (NumberIn(file, *rope, "partial_rotary_factor", 1) != 1) file.Fail("partial_rotary_factor must be 1");
-    std::string type = TextIn(*rope, "rope_type");
-    if (type.empty()) type = TextIn(*rope, "type");
+    std::string type = TextIn(file, *rope, "rope_type");
+    if (type.empty()) type = TextIn(file, *rope, "type");
     if (type == "ntk" && keys.allow_ntk) {
       rotary.ntk_factor = NumberIn(file, *rope, "factor", 1);
       if (rope->contains("mixed_b") && !(*rope)["mixed_b"].is_null()) {
@@ -131,7 +138,7 @@ std::vector<bool> ReadSlidingLayers(JsonFile& file, int64_t layers, bool (*patte
   for (size_t i = 0; i < sliding.size(); ++i) {
     sliding[i] = types[i] == "sliding_attention";
     if (!sliding[i] && types[i] != "full_attention") {
-      file.Fail(absl::StrCat("layer_types: ", types[i].dump(), " is not full_attention or sliding_attention"));
+      file.Fail(absl::StrCat("layer_types: ", Shown(types[i]), " is not full_attention or sliding_attention"));
     }
   }
   return sliding;

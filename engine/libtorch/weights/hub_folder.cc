@@ -8,12 +8,14 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
 #include "engine/libtorch/weights/json_file.h"
 
 namespace tributary {
 namespace {
 
 constexpr int64_t kMaxSize = int64_t{1} << 24;
+constexpr size_t kMaxMatryoshkaDimensions = 64;
 // Of prompts, far above what models have: their names are part of every answer that describes the model.
 constexpr size_t kMaxPrompts = 256;
 constexpr size_t kMaxPromptNameBytes = 256;
@@ -41,9 +43,13 @@ bool Exists(const std::string& path) {
 
 void AddPooling(JsonFile& file, const nlohmann::json& name, std::vector<Pooling>& poolings) {
   for (const PoolingName& known : kPoolings) {
-    if (name == known.name) return poolings.push_back(known.pooling);
+    if (name != known.name) continue;
+    if (std::find(poolings.begin(), poolings.end(), known.pooling) != poolings.end()) {
+      file.Fail(absl::StrCat("pooling mode ", Shown(name), " is given twice"));
+    }
+    return poolings.push_back(known.pooling);
   }
-  file.Fail(absl::StrCat("pooling mode ", name.dump(), " is not supported"));
+  file.Fail(absl::StrCat("pooling mode ", Shown(name), " is not supported"));
 }
 
 // include_prompt false: the vectors of a prompt's tokens are not pooled.
@@ -129,7 +135,7 @@ absl::Status ReadTransformer(const std::string& folder, TextModelFolder& model) 
   // Words for the constructors of model and configuration: each may change what is computed.
   for (const char* key : {"config_args", "config_kwargs", "model_args", "model_kwargs"}) {
     if (file->Has(key) && !file->root()[key].empty()) {
-      file->Fail(absl::StrCat(key, " is not supported, is ", file->root()[key].dump()));
+      file->Fail(absl::StrCat(key, " is not supported, is ", Shown(file->root()[key])));
     }
   }
   return file->status();
@@ -173,12 +179,14 @@ absl::Status ReadMatryoshkaDimensions(TextModelFolder& model) {
   if (!file.ok()) return file.status();
   if (!file->Has(kKey)) return absl::OkStatus();
   const nlohmann::json& sizes = file->root()[kKey];
-  bool good = sizes.is_array();
-  for (const auto& size : sizes) {
+  bool good = sizes.is_array() && sizes.size() <= kMaxMatryoshkaDimensions;
+  for (const auto& size : good ? sizes : nlohmann::json::array()) {
     good = good && size.is_number_unsigned() && size > 0 && size <= kMaxSize;
     if (good) model.matryoshka_dimensions.push_back(size.get<int64_t>());
   }
-  if (!good) file->Fail(absl::StrCat(kKey, " must be a list of whole numbers from 1, is ", sizes.dump()));
+  if (!good)
+    file->Fail(absl::StrCat(kKey, " must be a list of at most ", kMaxMatryoshkaDimensions, " whole numbers from 1, is ",
+                            Shown(sizes)));
   return file->status();
 }
 

@@ -3,16 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/libtorch/weights/mapped_file.h"
+#include "engine/files/json_text.h"
 
 namespace tributary {
 
 absl::StatusOr<JsonFile> JsonFile::Read(const std::string& path) {
-  auto file = MappedFile::Open(path);
-  if (!file.ok()) return file.status();
-  auto root = nlohmann::json::parse((*file)->bytes(), nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) return absl::InvalidArgumentError(absl::StrCat(path, " is not valid JSON"));
-  return JsonFile(path, std::move(root));
+  auto root = ReadJsonFile(path);
+  if (!root.ok()) return root.status();
+  return JsonFile(path, *std::move(root));
 }
 
 absl::StatusOr<JsonFile> JsonFile::Section(const char* key) const {
@@ -29,7 +27,7 @@ int64_t JsonFile::Count(const char* key, int64_t max, std::optional<int64_t> fal
   }
   const nlohmann::json& value = root_[key];
   if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 || value.get<uint64_t>() > static_cast<uint64_t>(max)) {
-    Fail(absl::StrCat(key, " must be a whole number from 1 to ", max, ", is ", value.dump()));
+    Fail(absl::StrCat(key, " must be a whole number from 1 to ", max, ", is ", Shown(value)));
     return 1;
   }
   return value.get<int64_t>();
@@ -38,21 +36,21 @@ int64_t JsonFile::Count(const char* key, int64_t max, std::optional<int64_t> fal
 double JsonFile::Number(const char* key, double fallback) {
   if (!Has(key)) return fallback;
   if (root_[key].is_number()) return root_[key].get<double>();
-  Fail(absl::StrCat(key, " must be a number, is ", root_[key].dump()));
+  Fail(absl::StrCat(key, " must be a number, is ", Shown(root_[key])));
   return fallback;
 }
 
 std::string JsonFile::Text(const char* key, const std::string& fallback) {
   if (!Has(key)) return fallback;
   if (root_[key].is_string()) return root_[key].get<std::string>();
-  Fail(absl::StrCat(key, " must be a string, is ", root_[key].dump()));
+  Fail(absl::StrCat(key, " must be a string, is ", Shown(root_[key])));
   return fallback;
 }
 
 bool JsonFile::Flag(const char* key, bool fallback) {
   if (!Has(key)) return fallback;
   if (root_[key].is_boolean()) return root_[key].get<bool>();
-  Fail(absl::StrCat(key, " must be true or false, is ", root_[key].dump()));
+  Fail(absl::StrCat(key, " must be true or false, is ", Shown(root_[key])));
   return fallback;
 }
 

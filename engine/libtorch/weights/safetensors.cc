@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/files/json_text.h"
 #include "engine/libtorch/weights/content_hash.h"
 
 namespace tributary {
@@ -53,9 +54,9 @@ absl::Status WithFile(const std::string& path, const absl::Status& status) {
 
 // The shard names in an index file. They are names of files beside it, never paths: an index cannot reach elsewhere.
 absl::StatusOr<std::set<std::string>> ShardNames(const std::string& index_path) {
-  auto file = MappedFile::Open(index_path);
-  if (!file.ok()) return file.status();
-  const auto root = nlohmann::json::parse((*file)->bytes(), nullptr, /*allow_exceptions=*/false);
+  const auto read = ReadJsonFile(index_path);
+  if (!read.ok()) return read.status();
+  const nlohmann::json& root = *read;
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(index_path, ": no weight_map object"));
   }

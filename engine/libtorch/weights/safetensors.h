@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/libtorch/weights/mapped_file.h"
+#include "engine/files/mapped_file.h"
 #include "engine/libtorch/weights/safetensors_header.h"
 
 namespace tributary {

@@ -5,9 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
 
 namespace tributary {
 namespace {
@@ -81,6 +84,28 @@ absl::StatusOr<SafetensorsEntry> ParseEntry(const std::string& name, const json&
   return entry;
 }
 
+// The tensors lie side by side and fill the file, as the format wants it: bytes that two share, or that none has, are
+// a file that was put together wrongly.
+absl::Status CheckCover(const SafetensorsHeader& header, size_t data_start, size_t file_bytes) {
+  std::vector<std::pair<const SafetensorsEntry*, std::string_view>> by_offset;
+  by_offset.reserve(header.size());
+  for (const auto& [name, entry] : header) by_offset.emplace_back(&entry, name);
+  std::sort(by_offset.begin(), by_offset.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first->offset, a.first->bytes) < std::pair(b.first->offset, b.first->bytes);
+  });
+  size_t end = data_start;
+  for (const auto& [entry, name] : by_offset) {
+    if (entry->offset != end) {
+      return Wrong(std::string(name), absl::StrCat("begins at byte ", entry->offset - data_start,
+                                                   " of the data, the tensor before it ends at ", end - data_start));
+    }
+    end += entry->bytes;
+  }
+  if (end == file_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the tensors end at byte ", end, ", the file has ", file_bytes, ": not what was written"));
+}
+
 }  // namespace
 
 size_t ElementBytes(SafetensorsType type) {
@@ -118,6 +143,9 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file) 
   }
 
   const std::string_view text = file.substr(kLengthBytes, header_bytes);
+  if (!JsonDepthIsBounded(text)) {
+    return absl::InvalidArgumentError("not a safetensors file: the header is too deep for one");
+  }
   std::set<std::string> names;
   std::optional<std::string> twice;
   const auto note_name = [&](int depth, json::parse_event_t event, json& parsed) {
@@ -140,6 +168,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view file) 
     if (!entry.ok()) return entry.status();
     header.emplace(name, *std::move(entry));
   }
+  if (auto status = CheckCover(header, data_start, file.size()); !status.ok()) return status;
   return header;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/files/json_text.h"
 
 namespace tributary {
 namespace {
@@ -21,6 +22,7 @@ using nlohmann::json;
 using Channels = std::array<double, 3>;
 
 constexpr uint32_t kMaxSide = 8192;
+constexpr uint64_t kMaxPixels = uint64_t{1} << 22;  // of a picture as the encoder takes it
 constexpr double kByteScale = 1.0 / 255;
 
 constexpr Channels kHalf = {0.5, 0.5, 0.5};
@@ -120,7 +122,7 @@ class Keys {
     const json* value = Find(key);
     if (value == nullptr) return fallback;
     if (value->is_boolean()) return value->get<bool>();
-    Fail(absl::StrCat(key, " must be true or false, is ", value->dump()));
+    Fail(absl::StrCat(key, " must be true or false, is ", Shown(*value)));
     return fallback;
   }
 
@@ -128,7 +130,7 @@ class Keys {
     const json* value = Find(key);
     if (value == nullptr) return fallback;
     if (value->is_number() && std::isfinite(value->get<double>())) return value->get<double>();
-    Fail(absl::StrCat(key, " must be a number, is ", value->dump()));
+    Fail(absl::StrCat(key, " must be a number, is ", Shown(*value)));
     return fallback;
   }
 
@@ -136,7 +138,7 @@ class Keys {
     const json* value = Find(key);
     if (value == nullptr) return {};
     if (value->is_string()) return value->get<std::string>();
-    Fail(absl::StrCat(key, " must be a string, is ", value->dump()));
+    Fail(absl::StrCat(key, " must be a string, is ", Shown(*value)));
     return {};
   }
 
@@ -149,7 +151,7 @@ class Keys {
     for (size_t c = 0; c < channels.size(); ++c) {
       const json& one = list ? (*value)[c] : *value;
       if (!one.is_number() || !std::isfinite(one.get<double>())) {
-        Fail(absl::StrCat(key, " must be a number or a list of three, is ", value->dump()));
+        Fail(absl::StrCat(key, " must be a number or a list of three, is ", Shown(*value)));
         return fallback;
       }
       channels[c] = one.get<double>();
@@ -192,7 +194,7 @@ class Keys {
               .width = Side(absl::StrCat(key, ".width"), object["width"]),
               .height = Side(absl::StrCat(key, ".height"), object["height"])};
     }
-    Fail(absl::StrCat(key, " must have height and width, or shortest_edge, is ", object.dump()));
+    Fail(absl::StrCat(key, " must have height and width, or shortest_edge, is ", Shown(object)));
     return fallback;
   }
 
@@ -200,7 +202,7 @@ class Keys {
     if (value.is_number_unsigned() && value.get<uint64_t>() >= 1 && value.get<uint64_t>() <= kMaxSide) {
       return value.get<uint32_t>();
     }
-    Fail(absl::StrCat(key, " must be a whole number from 1 to ", kMaxSide, ", is ", value.dump()));
+    Fail(absl::StrCat(key, " must be a whole number from 1 to ", kMaxSide, ", is ", Shown(value)));
     return 1;
   }
 
@@ -211,13 +213,11 @@ class Keys {
 
 // nullopt: there is no such file.
 absl::StatusOr<std::optional<json>> ReadObject(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  json value = json::parse(std::move(bytes).str(), nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is no JSON object"));
-  return value;
+  auto value = ReadJsonFile(path);
+  if (absl::IsNotFound(value.status())) return std::nullopt;
+  if (!value.ok()) return value.status();
+  if (!value->is_object()) return absl::InvalidArgumentError(absl::StrCat(path, " is no JSON object"));
+  return *std::move(value);
 }
 
 absl::StatusOr<Keys> ReadKeys(const std::string& folder) {
@@ -287,7 +287,7 @@ ResizeFilter ReadFilter(Keys& keys, ResizeFilter fallback) {
   if (value->is_number_unsigned() && value->get<uint64_t>() <= kLast) {
     return static_cast<ResizeFilter>(value->get<uint8_t>());
   }
-  keys.Fail(absl::StrCat("resample must be one of Pillow's filters, 0 to ", kLast, ", is ", value->dump()));
+  keys.Fail(absl::StrCat("resample must be one of Pillow's filters, 0 to ", kLast, ", is ", Shown(*value)));
   return fallback;
 }
 
@@ -356,6 +356,11 @@ void ReadGeometry(const Processor& processor, Keys& keys, ImagePreprocessing* pr
     keys.Fail("size.shortest_edge without do_center_crop leaves pictures of different sizes, which is not supported");
   } else {
     keys.Fail("do_resize false without do_center_crop leaves pictures of different sizes, which is not supported");
+  }
+  const uint64_t pixels = uint64_t{preprocessing->width} * preprocessing->height;
+  if (pixels > kMaxPixels) {
+    keys.Fail(absl::StrCat("size and crop_size make pictures of ", preprocessing->width, " x ", preprocessing->height,
+                           " = ", pixels, " pixels, the limit is ", kMaxPixels));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/prepare/text/load_error.h"
+#include "engine/prepare/text/read_id.h"
 
 namespace tributary {
 namespace {
@@ -21,9 +22,8 @@ SpecialIds ReadTemplate(const json& processor) {
       continue;
     }
     const auto name = step.at("SpecialToken").at("id").get<std::string>();
-    const auto token = processor.at("special_tokens").at(name).at("ids").get<std::vector<int32_t>>();
     auto& side = behind_text ? ids.suffix : ids.prefix;
-    side.insert(side.end(), token.begin(), token.end());
+    for (const json& id : processor.at("special_tokens").at(name).at("ids")) side.push_back(ReadId(id));
   }
   if (!behind_text) throw LoadError{"tokenizer.json: post_processor has no place for the text"};
   return ids;
@@ -49,7 +49,7 @@ SpecialIds ReadPostProcessor(const nlohmann::json& part) {
   if (type == "Sequence") return ReadSequence(part);
   if (type == "TemplateProcessing") return ReadTemplate(part);
   if (type == "BertProcessing" || type == "RobertaProcessing") {
-    return {{part.at("cls").at(1).get<int32_t>()}, {part.at("sep").at(1).get<int32_t>()}};
+    return {{ReadId(part.at("cls").at(1))}, {ReadId(part.at("sep").at(1))}};
   }
   if (type == "ByteLevel") return {};  // offsets only
   throw LoadError{absl::StrCat("tokenizer.json: post_processor '", type, "' is not supported")};

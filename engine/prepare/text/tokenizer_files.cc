@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
+#include "engine/files/mapped_file.h"
 #include "engine/prepare/text/load_error.h"
 #include "engine/prepare/text/normalise/read_normaliser.h"
+#include "engine/prepare/text/read_id.h"
 #include "engine/prepare/text/tokenizer_json.h"
 
 namespace tributary {
@@ -21,21 +25,30 @@ namespace {
 
 using nlohmann::json;
 
-std::optional<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  return std::move(bytes).str();
+constexpr size_t kMaxVocabularyBytes = size_t{64} << 20;
+
+std::string ReadVocabularyText(const std::string& path) {
+  const auto file = MappedFile::Open(path);
+  if (!file.ok()) throw LoadError{std::string(file.status().message())};
+  const std::string_view bytes = (*file)->bytes();
+  if (bytes.size() > kMaxVocabularyBytes) {
+    throw LoadError{absl::StrCat("vocab.txt has ", bytes.size(), " bytes, the limit is ", kMaxVocabularyBytes)};
+  }
+  return std::string(bytes);
 }
 
 // An object from a file that may be missing: then an empty one.
 json ReadJson(const std::string& folder, const std::string& name) {
-  const auto bytes = ReadFile(folder + "/" + name);
-  if (!bytes) return json::object();
-  json value = json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object()) throw LoadError{name + " is no JSON object"};
-  return value;
+  auto value = ReadJsonFile(folder + "/" + name);
+  if (absl::IsNotFound(value.status())) return json::object();
+  if (!value.ok()) throw LoadError{std::string(value.status().message())};
+  if (!value->is_object()) throw LoadError{name + " is no JSON object"};
+  return *std::move(value);
+}
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
 }
 
 // Configurations write a special token as a string or as an object with its content.
@@ -122,7 +135,12 @@ double Positions(const json& config, double fallback) {
   static constexpr std::array kCountsFromPadding = {"roberta", "xlm-roberta", "camembert", "mpnet"};
   const auto type = config.value("model_type", "");
   const bool counts = std::find(kCountsFromPadding.begin(), kCountsFromPadding.end(), type) != kCountsFromPadding.end();
-  return found->get<double>() - (counts ? config.value("pad_token_id", 1.0) + 1 : 0);
+  const auto padding = config.find("pad_token_id");
+  const bool said = padding != config.end() && !padding->is_null();
+  if (counts && said && !padding->is_number()) {
+    throw LoadError{absl::StrCat("config.json: pad_token_id must be a number, is ", Shown(*padding))};
+  }
+  return found->get<double>() - (counts ? (said ? padding->get<double>() : 1.0) + 1 : 0);
 }
 
 // model_max_length may be 1e30, "no limit": read as a double and bounded.
@@ -164,11 +182,13 @@ void SetVocabularySize(const TokenizerParts& parts, const json& config, Tokenize
 int32_t ReadPadId(const json& tokenizer_config, const json& tokenizer, const json& config) {
   const std::string token = SpecialToken(tokenizer_config, "pad_token", "");
   if (!token.empty()) {
-    for (const json& added : tokenizer.value("added_tokens", json::array())) {
-      if (added.at("content") == token) return added.at("id").get<int32_t>();
+    if (tokenizer.contains("added_tokens")) {
+      for (const json& added : tokenizer["added_tokens"]) {
+        if (added.at("content") == token) return ReadId(added.at("id"));
+      }
     }
     const json& vocabulary = tokenizer.at("model").at("vocab");
-    if (vocabulary.is_object() && vocabulary.contains(token)) return vocabulary[token].get<int32_t>();
+    if (vocabulary.is_object() && vocabulary.contains(token)) return ReadId(vocabulary[token]);
     if (vocabulary.is_array()) {  // Unigram's: [piece, score], the place is the id
       for (size_t id = 0; id < vocabulary.size(); ++id) {
         if (vocabulary[id].at(0) == token) return static_cast<int32_t>(id);
@@ -177,7 +197,7 @@ int32_t ReadPadId(const json& tokenizer_config, const json& tokenizer, const jso
     throw LoadError{absl::StrCat("tokenizer_config.json: pad_token '", token, "' is not in tokenizer.json")};
   }
   const auto found = config.find("pad_token_id");
-  if (found != config.end() && found->is_number_unsigned()) return found->get<int32_t>();
+  if (found != config.end() && found->is_number_unsigned()) return ReadId(*found);
   throw LoadError{
       "the model's texts are padded, but neither pad_token (tokenizer_config.json) nor pad_token_id (config.json) says "
       "with what"};
@@ -201,7 +221,7 @@ TokenizerFiles Read(const std::string& folder) {
   const json tokenizer_config = ReadJson(folder, "tokenizer_config.json");
   const json tokenizer = ReadJson(folder, "tokenizer.json");
   TokenizerParts parts = tokenizer.empty()
-                             ? FromVocabularyFile(ReadFile(folder + "/vocab.txt").value_or(""), tokenizer_config)
+                             ? FromVocabularyFile(ReadVocabularyText(folder + "/vocab.txt"), tokenizer_config)
                              : FromTokenizerJson(tokenizer);
   TokenizerFiles files;
   const TowerLength* const tower = TowerLengthOf(root_config, config);
@@ -219,8 +239,8 @@ TokenizerFiles Read(const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& hub_folder) {
-  if (!std::ifstream(hub_folder + "/tokenizer.json") && !std::ifstream(hub_folder + "/vocab.txt")) {
-    const bool pieces = static_cast<bool>(std::ifstream(hub_folder + "/spiece.model"));
+  if (!Exists(hub_folder + "/tokenizer.json") && !Exists(hub_folder + "/vocab.txt")) {
+    const bool pieces = Exists(hub_folder + "/spiece.model");
     return absl::NotFoundError(absl::StrCat(hub_folder, " has neither tokenizer.json nor vocab.txt",
                                             pieces
                                                 ? "; spiece.model is not read: AutoTokenizer's save_pretrained makes "

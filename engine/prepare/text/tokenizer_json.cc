@@ -13,6 +13,7 @@
 #include "engine/prepare/text/model/read_model.h"
 #include "engine/prepare/text/normalise/read_normaliser.h"
 #include "engine/prepare/text/pipeline_tokenizer.h"
+#include "engine/prepare/text/read_id.h"
 #include "engine/prepare/text/split/read_splitter.h"
 
 namespace tributary {
@@ -54,7 +55,7 @@ AddedTokenLists ReadAddedTokens(const json& root, const Vocabulary& vocabulary, 
     AddedToken token;
     token.content = part.at("content").get<std::string>();
     if (token.content.empty()) continue;
-    token.id = part.at("id").get<int32_t>();
+    token.id = ReadId(part.at("id"));
     token.single_word = part.value("single_word", false);
     token.lstrip = part.value("lstrip", false);
     token.rstrip = part.value("rstrip", false);

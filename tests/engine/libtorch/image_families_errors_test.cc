@@ -35,6 +35,7 @@ TEST_CASE("What would change an image family's numbers and is not supported is r
        "image_size is 32 x 32, the preprocessing makes images of 24"},
       {"clip", {{"quantization_config", {{"bits", 4}}}}, "quantization_config is not supported"},
       {"clip", {{"projection_dim", "20"}}, "projection_dim must be a whole number"},
+      {"clip_vision_model", {{"layer_norm_eps", -1}}, "layer_norm_eps must not be below 0, is -1"},
       {"clip_vision_model", {{"patch_size", 25}}, "patch_size 25 x 25 is larger than the images, 24 x 24"},
       {"siglip_vision_model", {{"vision_use_head", "yes"}}, "vision_use_head must be true or false"},
       {"siglip_vision_model", {{"layer_norm_eps", "small"}}, "layer_norm_eps must be a number"},

@@ -59,7 +59,7 @@ TEST_CASE("A header that is not a JSON object is refused") {
     CAPTURE(text);
     CHECK(Contains(ErrorOf(SafetensorsBytes(text, "")), "not a JSON object"));
   }
-  CHECK(Contains(ErrorOf(SafetensorsBytes(std::string(1 << 20, '['), "")), "not a JSON object"));
+  CHECK(Contains(ErrorOf(SafetensorsBytes(std::string(1 << 20, '['), "")), "too deep"));
 }
 
 TEST_CASE("A wrong tensor description is refused with the tensor's name and what is wrong") {
@@ -95,6 +95,24 @@ TEST_CASE("A wrong tensor description is refused with the tensor's name and what
     CHECK(Contains(error, "tensor 'w'"));
     CHECK(Contains(error, wrong.error));
   }
+}
+
+TEST_CASE("Tensors that share bytes, or leave some out, are refused as the reference does") {
+  const auto error = [](const std::string& second_offsets, size_t data_bytes) {
+    return ErrorOf(
+        SafetensorsBytes(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],)"
+                         R"("data_offsets":)" +
+                             second_offsets + "}}",
+                         std::string(data_bytes, '0')));
+  };
+  CHECK(Contains(error("[0,4]", 4), "tensor 'b': begins at byte 0 of the data, the tensor before it ends at 4"));
+  CHECK(Contains(error("[2,6]", 6), "tensor 'b': begins at byte 2"));
+  CHECK(Contains(error("[5,9]", 9), "tensor 'b': begins at byte 5"));
+  CHECK(Contains(error("[4,8]", 9), "not what was written"));
+  CHECK(ParseSafetensorsHeader(SafetensorsBytes(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+                                                R"("b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                                                "0"))
+            .ok());
 }
 
 TEST_CASE("A tensor named twice is refused") {

@@ -35,7 +35,8 @@ TEST_CASE("Tensors come out of the file as they were written, and outlive the re
 TEST_CASE("A tensor that is not aligned in the file is read all the same") {
   const TemporaryFolder folder;
   const float value = 42.5f;
-  const std::string header = R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
+  const std::string header =
+      R"({"pad":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"w":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})";
   folder.Write("model.safetensors",
                SafetensorsBytes(header, "x" + std::string(reinterpret_cast<const char*>(&value), sizeof value)));
   auto weights = SafetensorsWeights::OpenFolder(folder.path());
@@ -66,7 +67,8 @@ TEST_CASE("An index that reaches out of its folder, repeats a tensor or is no in
       {R"({"weight_map":{"a":""}})", "is not a file name"},
       {R"({"weight_map":{"a":7}})", "is not a string"},
       {R"({"weight_map":[]})", "no weight_map"},
-      {R"({)", "no weight_map"},
+      {R"({)", "is not valid JSON"},
+      {R"([])", "no weight_map"},
       {R"({"weight_map":{"a":"one.safetensors","b":"copy.safetensors"}})", "is in another shard as well"},
       {R"({"weight_map":{"a":"gone.safetensors"}})", "gone.safetensors"},
   };

@@ -38,6 +38,10 @@ TEST_CASE("What would change a family's numbers and is not supported is refused 
       {"bert", {{"is_decoder", true}}, "is_decoder must be false"},
       {"bert", {{"add_cross_attention", true}}, "add_cross_attention must be false"},
       {"bert", {{"layer_norm_eps", "small"}}, "layer_norm_eps must be a number"},
+      {"bert", {{"layer_norm_eps", -1}}, "layer_norm_eps must not be below 0, is -1"},
+      {"mpnet", {{"max_position_embeddings", 40000}}, "max_position_embeddings must be at most 4096, is 40000"},
+      {"gte", {{"type_vocab_size", 1.5}}, "type_vocab_size must be a whole number"},
+      {"qwen3", {{"rope_parameters", {{"rope_type", 5}}}}, "rope_type must be a string, is 5"},
       {"bert", {{"hidden_act", "quick_gelu"}}, "hidden_act must be gelu,"},
       {"bert", {{"pruned_heads", {{"0", {1}}}}}, "pruned_heads is not supported"},
       {"bert", {{"quantization_config", {{"bits", 4}}}}, "quantization_config is not supported"},
@@ -103,9 +107,10 @@ TEST_CASE("Folders whose weights do not fit are refused with file, tensor and sh
              ContainsSubstring("no tensor 'embeddings.word_embeddings.weight', with or without a prefix"));
 
   const FamilyCopy twice("distilbert");
-  twice.RewriteTensors("model.safetensors", [](nlohmann::json& header, std::string&) {
-    header["other.embeddings.word_embeddings.weight"] = header["embeddings.word_embeddings.weight"];
-    header["other.embeddings.word_embeddings.weight"]["shape"] = {96, 32};
+  twice.RewriteTensors("model.safetensors", [](nlohmann::json& header, std::string& data) {
+    header["other.embeddings.word_embeddings.weight"] = {
+        {"dtype", "F32"}, {"shape", {96, 32}}, {"data_offsets", {data.size(), data.size() + size_t{4 * 96 * 32}}}};
+    data.append(size_t{4 * 96 * 32}, '\0');
   });
   CHECK_THAT(ErrorOf(twice), ContainsSubstring("which model is meant is not clear"));
 

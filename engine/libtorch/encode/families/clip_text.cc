@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
 #include "engine/libtorch/encode/families/family_parts.h"
 #include "engine/libtorch/encode/families/text_tower.h"
 #include "engine/libtorch/weights/safetensors.h"
@@ -24,7 +25,7 @@ EndToken ReadEndToken(JsonFile& file) {
   if (!file.Has("eos_token_id")) return {.id = kDefaultEnd, .is_largest = false};
   const nlohmann::json& value = file.root()["eos_token_id"];
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= static_cast<uint64_t>(kMaxSize)) {
-    file.Fail(absl::StrCat("eos_token_id must be a token id, is ", value.dump()));
+    file.Fail(absl::StrCat("eos_token_id must be a token id, is ", Shown(value)));
     return {};
   }
   const auto id = value.get<int64_t>();

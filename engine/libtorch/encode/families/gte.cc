@@ -1,6 +1,7 @@
 // GTE of 2024 ("gte" in transformers, "new" on the hub): post-norm layers with rotary positions and a gated
 // feed-forward. Source: Zhang et al. 2024, https://arxiv.org/abs/2407.19669; tensor names of the models on the hub,
 // which transformers' GteModel reads and writes.
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +16,9 @@ LoadedFamily LoadGte(const FamilyInput& input) {
   const bool hub = file.Text("model_type", "") == "new";
   const EncoderConfig config = ReadEncoderConfig(file);
   const double token_types = file.Number("type_vocab_size", 1);
-  if (token_types < 0 || token_types > static_cast<double>(config.vocabulary_size)) {
-    file.Fail("type_vocab_size must be from 0 to vocab_size");
+  if (token_types < 0 || token_types > static_cast<double>(config.vocabulary_size) ||
+      token_types != std::floor(token_types)) {
+    file.Fail("type_vocab_size must be a whole number from 0 to vocab_size");
   }
   const RotaryConfig rotary =
       ReadRotaryConfig(file, config, {.default_theta = hub ? 10000.0 : 160000.0, .allow_ntk = hub});

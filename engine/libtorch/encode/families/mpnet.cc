@@ -15,7 +15,8 @@ namespace tributary {
 namespace {
 
 constexpr int64_t kBuckets = 32;
-constexpr int64_t kPaddingId = 1;  // fixed in the reference, whatever pad_token_id says
+constexpr int64_t kMaxPositions = 4096;  // 64 MiB of bias a head; the models have 514
+constexpr int64_t kPaddingId = 1;        // fixed in the reference, whatever pad_token_id says
 
 // Half of the buckets for keys after the query; of each half, half for single distances, the rest logarithmic up to
 // 128.
@@ -59,6 +60,10 @@ LoadedFamily LoadMpNet(const FamilyInput& input) {
   // The reference's own code counts 32 buckets, whatever this says.
   if (file.Count("relative_attention_num_buckets", 1 << 20, kBuckets) != kBuckets) {
     file.Fail(absl::StrCat("relative_attention_num_buckets must be ", kBuckets));
+  }
+  if (config.max_positions > kMaxPositions) {
+    file.Fail(absl::StrCat("max_position_embeddings must be at most ", kMaxPositions, ", is ", config.max_positions,
+                           ": the bias of every pair of positions is kept"));
   }
   if (config.max_positions <= kPaddingId + 1) file.Fail("max_position_embeddings must be above 2");
   const Activation activation = ReadActivation(file, config, "hidden_act");

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,8 @@ constexpr size_t kLastStage = std::size(kStages) - 1;
 struct Scaling {
   double width, depth;
 };
+// Of timm's name, before the variant's digit.
+constexpr std::string_view kArchitecture = "tf_efficientnet_lite";
 constexpr Scaling kScalings[] = {{1.0, 1.0}, {1.0, 1.1}, {1.1, 1.2}, {1.2, 1.4}, {1.4, 1.8}};
 
 // Channels are multiples of 8, and not less than nine tenths of what was asked for.
@@ -198,10 +201,18 @@ LoadedImageFamily LoadEfficientNetLite(const ImageFamilyInput& input) {
     RefuseKey(*input.config, "model_args");
     if (!input.config->status().ok()) return input.config->status();
   }
-  if (!architecture.empty()) {  // timm's; the registry knows them: they end in the variant's digit
+  if (!architecture.empty()) {  // timm's
+    const size_t variant = architecture.size() == kArchitecture.size() + 1 && architecture.starts_with(kArchitecture)
+                               ? static_cast<size_t>(architecture.back() - '0')
+                               : std::size(kScalings);
+    if (variant >= std::size(kScalings)) {
+      input.config->Fail(
+          absl::StrCat("architecture must be tf_efficientnet_lite0 to tf_efficientnet_lite4, is '", architecture, "'"));
+      return input.config->status();
+    }
     naming = {
         .stem = {"conv_stem", "bn1"}, .head = {"conv_head", "bn2"}, .classifier = "classifier", .block = TimmBlock};
-    scaling = kScalings[architecture.back() - '0'];
+    scaling = kScalings[variant];
   }
   ModuleReader reader(input.weights, naming.stem.convolution + ".weight", input.type, input.device);
   if (!reader.status().ok()) return reader.status();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/files/json_text.h"
 #include "engine/libtorch/weights/encoder_config.h"
 
 namespace tributary {
@@ -12,6 +13,7 @@ namespace {
 // Sizes beyond any model; products of them stay far within int64.
 constexpr int64_t kMaxSize = int64_t{1} << 20;
 constexpr int64_t kMaxSide = int64_t{1} << 14;
+constexpr int64_t kMaxPatches = int64_t{1} << 14;
 
 constexpr int64_t kDefaultWidth = 768;
 constexpr int64_t kDefaultLayers = 12;
@@ -33,7 +35,7 @@ Sides ReadSides(JsonFile& file, const char* key, int64_t fallback) {
     if (pair.size() == 2 && IsCount(pair[0], kMaxSide) && IsCount(pair[1], kMaxSide)) {
       return {.height = pair[0].get<int64_t>(), .width = pair[1].get<int64_t>()};
     }
-    file.Fail(absl::StrCat(key, " must be two whole numbers from 1 to ", kMaxSide, ", is ", pair.dump()));
+    file.Fail(absl::StrCat(key, " must be two whole numbers from 1 to ", kMaxSide, ", is ", Shown(pair)));
     return {.height = fallback, .width = fallback};
   }
   const int64_t side = file.Count(key, kMaxSide, fallback);
@@ -46,7 +48,12 @@ Sides SidesOf(const ImagePreprocessing& preprocessing) {
 
 Sides PatchGrid(JsonFile& file, const Sides& image, const Sides& patch) {
   const Sides grid{.height = image.height / patch.height, .width = image.width / patch.width};
-  if (grid.height > 0 && grid.width > 0) return grid;
+  if (grid.height > 0 && grid.width > 0 && grid.height * grid.width <= kMaxPatches) return grid;
+  if (grid.height > 0 && grid.width > 0) {
+    file.Fail(absl::StrCat("patch_size ", patch.height, " x ", patch.width, " makes ", grid.height * grid.width,
+                           " patches of images of ", image.height, " x ", image.width, ", the limit is ", kMaxPatches));
+    return {.height = 1, .width = 1};
+  }
   file.Fail(absl::StrCat("patch_size ", patch.height, " x ", patch.width, " is larger than the images, ", image.height,
                          " x ", image.width));
   return {.height = 1, .width = 1};
@@ -62,7 +69,7 @@ std::vector<int64_t> ReadCounts(JsonFile& file, const char* key, const std::vect
     }
   }
   if (!counts.empty() && counts.size() == values.size()) return counts;
-  file.Fail(absl::StrCat(key, " must be an array of whole numbers from 1 to ", kMaxSize, ", is ", values.dump()));
+  file.Fail(absl::StrCat(key, " must be an array of whole numbers from 1 to ", kMaxSize, ", is ", Shown(values)));
   return fallback;
 }
 
@@ -91,6 +98,9 @@ VisionConfig ReadVisionConfig(JsonFile& file, const VisionDefaults& defaults) {
   config.image = ReadSides(file, "image_size", kDefaultImage);
   config.patch = ReadSides(file, "patch_size", defaults.patch);
   config.norm_epsilon = file.Number("layer_norm_eps", defaults.norm_epsilon);
+  if (!(config.norm_epsilon >= 0)) {
+    file.Fail(absl::StrCat("layer_norm_eps must not be below 0, is ", config.norm_epsilon));
+  }
   config.activation = ReadFeedForwardActivation(file, defaults.activation);
   CheckChannels(file);
   if (config.hidden_size % config.heads != 0) {

@@ -9,7 +9,13 @@ PieceTrie::PieceTrie(std::vector<std::pair<std::string, int32_t>> pieces) {
   // Room for any byte behind every base, so that Child never reads past the end.
   units_.resize(512);
   units_[kRoot].parent = kNone - 1;  // taken, and nobody's child
-  AddChildren(kRoot, pieces, 0);
+  // Depth first, without recursion: a key may be as long as its file.
+  std::vector<Open> open = {{kRoot, pieces, 0}};
+  while (!open.empty()) {
+    const Open next = open.back();
+    open.pop_back();
+    AddChildren(next, open);
+  }
   const auto last = std::find_if(units_.rbegin(), units_.rend(), [](const Unit& unit) { return unit.parent != kNone; });
   units_.resize(static_cast<size_t>(units_.rend() - last) + 256);
   units_.shrink_to_fit();
@@ -24,9 +30,8 @@ PieceTrie::Node PieceTrie::Walk(std::string_view path) const {
   return node;
 }
 
-// `pieces` are sorted and share their first `depth` bytes, the path to `node`. Recursion goes as deep as the longest
-// key.
-void PieceTrie::AddChildren(Node node, Pieces pieces, size_t depth) {
+void PieceTrie::AddChildren(Open open, std::vector<Open>& rest) {
+  auto& [node, pieces, depth] = open;
   if (!pieces.empty() && pieces.front().first.size() == depth) {
     units_[node].id = pieces.front().second;
     pieces = pieces.subspan(1);
@@ -47,8 +52,8 @@ void PieceTrie::AddChildren(Node node, Pieces pieces, size_t depth) {
   units_[node].base = base;
   for (const uint8_t byte : bytes) units_[base + byte].parent = node;
   while (units_[first_free_].parent != kNone) ++first_free_;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    AddChildren(base + bytes[i], pieces.subspan(starts[i], starts[i + 1] - starts[i]), depth + 1);
+  for (size_t i = bytes.size(); i-- > 0;) {  // the first child is taken up next
+    rest.push_back({base + bytes[i], pieces.subspan(starts[i], starts[i + 1] - starts[i]), depth + 1});
   }
 }
 

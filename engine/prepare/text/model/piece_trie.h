@@ -55,7 +55,13 @@ class PieceTrie {
   };
   using Pieces = std::span<const std::pair<std::string, int32_t>>;
 
-  void AddChildren(Node node, Pieces pieces, size_t depth);
+  // A node whose children are still to be placed: `pieces` are sorted and share their first `depth` bytes, its path.
+  struct Open {
+    Node node = 0;
+    Pieces pieces;
+    size_t depth = 0;
+  };
+  void AddChildren(Open open, std::vector<Open>& rest);
   uint32_t FindBase(std::span<const uint8_t> bytes);
 
   std::vector<Unit> units_;

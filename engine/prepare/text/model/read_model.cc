@@ -12,18 +12,12 @@
 #include "engine/prepare/text/model/bpe.h"
 #include "engine/prepare/text/model/byte_alphabet.h"
 #include "engine/prepare/text/model/unigram.h"
+#include "engine/prepare/text/read_id.h"
 
 namespace tributary {
 namespace {
 
 using nlohmann::json;
-
-int32_t ReadId(const json& id) {
-  const auto value = id.get<int64_t>();
-  if (value < 0) throw LoadError{absl::StrCat("tokenizer.json: token id ", value, " is negative")};
-  if (value > INT32_MAX) throw LoadError{absl::StrCat("tokenizer.json: token id ", value, " is too large")};
-  return static_cast<int32_t>(value);
-}
 
 const json& PiecesOf(const json& part) {
   const json& vocab = part.at("vocab");

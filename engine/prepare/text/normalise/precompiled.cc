@@ -26,13 +26,12 @@ absl::StatusOr<Precompiled> Precompiled::Create(std::string_view charsmap) {
   if (charsmap.size() < sizeof(bytes)) return absl::InvalidArgumentError("precompiled_charsmap is cut off");
   std::memcpy(&bytes, charsmap.data(), sizeof(bytes));
   charsmap.remove_prefix(sizeof(bytes));
-  std::vector<uint32_t> units(bytes / sizeof(uint32_t));
-  const size_t trie_bytes = units.size() * sizeof(uint32_t);
-  if (units.empty() || charsmap.size() < trie_bytes) {
+  if (bytes < sizeof(uint32_t) || bytes % sizeof(uint32_t) != 0 || charsmap.size() < bytes) {
     return absl::InvalidArgumentError("precompiled_charsmap is cut off");
   }
-  std::memcpy(units.data(), charsmap.data(), trie_bytes);
-  charsmap.remove_prefix(trie_bytes);
+  std::vector<uint32_t> units(bytes / sizeof(uint32_t));
+  std::memcpy(units.data(), charsmap.data(), bytes);
+  charsmap.remove_prefix(bytes);
   if (utf8::FindInvalid(charsmap) != std::string_view::npos) {
     return absl::InvalidArgumentError("precompiled_charsmap holds replacements that are not UTF-8");
   }

@@ -1,5 +1,6 @@
 #include "engine/prepare/text/normalise/read_normaliser.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -22,6 +23,9 @@ using Steps = std::vector<std::unique_ptr<Normaliser>>;
 
 // Sequences of sequences are read this deep; nobody writes more than one.
 constexpr int kDeepest = 4;
+
+// Texts are bounded before they are normalised. Models replace a blank by three bytes, once.
+constexpr double kMaxGrowth = 256;
 
 std::unique_ptr<Normaliser> Read(const json& part, int depth);
 
@@ -85,6 +89,18 @@ std::unique_ptr<Normaliser> Read(const json& part, int depth) {
   throw LoadError{absl::StrCat("tokenizer.json: normalizer '", type, "' is not supported")};
 }
 
+// By Replace steps of one byte each. Those that were Read: of the expected form, and not too deep.
+double WorstGrowth(const json& part) {
+  const auto type = part.value("type", "");
+  double growth = 1;
+  if (type == "Sequence") {
+    for (const json& step : part.at("normalizers")) growth *= WorstGrowth(step);
+  } else if (type == "Replace") {
+    growth = static_cast<double>(std::max<size_t>(1, part.at("content").get_ref<const std::string&>().size()));
+  }
+  return growth;
+}
+
 }  // namespace
 
 NormaliserOptions ReadBertNormaliser(const json& part) {
@@ -103,7 +119,12 @@ bool ReadStripAccents(const json& part, bool lowercase) {
 
 std::unique_ptr<Normaliser> ReadNormaliser(const json& part) {
   if (part.is_null()) return nullptr;
-  return Read(part, 0);
+  auto normaliser = Read(part, 0);
+  if (const double growth = WorstGrowth(part); growth > kMaxGrowth) {
+    throw LoadError{absl::StrCat("tokenizer.json: normalizer: its Replace steps can make a text ", growth,
+                                 " times as long, the limit is ", kMaxGrowth)};
+  }
+  return normaliser;
 }
 
 }  // namespace tributary

@@ -96,7 +96,10 @@ TEST_CASE("A processor that is not known is refused by name, and a missing one b
 TEST_CASE("A folder without either file, and one with a broken file, say so") {
   RequireRefused(ReadPreprocessorConfig(TemporaryFolder().path()), "preprocessor_config.json is missing",
                  absl::StatusCode::kNotFound);
-  RequireRefused(ReadConfig("{\"size\": "), "preprocessor_config.json is no JSON object");
+  RequireRefused(ReadConfig("{\"size\": "), "preprocessor_config.json is not valid JSON");
+  RequireRefused(ReadConfig("{\"size\": " + std::string(300000, '[') + std::string(300000, ']') + "}"), "JSON deeper");
+  RequireRefused(ReadConfig(R"({"image_processor_type": "CLIPImageProcessor", "size": 256, "crop_size": 2049})"),
+                 "pictures of 2049 x 2049 = 4198401 pixels, the limit is 4194304");
   RequireRefused(ReadConfig("[]"), "is no JSON object");
   const TemporaryFolder folder;
   folder.Write("processor_config.json", R"({"image_processor": 3})");

@@ -1,6 +1,9 @@
 // Limits, truncation, ready ids and bad folders, over a vocabulary small enough to read.
 #include "engine/prepare/text/text_preparer.h"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -227,6 +230,8 @@ TEST_CASE("A folder without a tokeniser, with broken JSON, or without a length l
   const TemporaryFolder folder;
   CHECK(absl::IsNotFound(LoadTextPreparer(folder.path(), 0).status()));
   folder.Write("tokenizer.json", "{\"model\": ");
+  CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "tokenizer.json is not valid JSON"));
+  folder.Write("tokenizer.json", "[]");
   CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "tokenizer.json is no JSON object"));
   folder.Write("tokenizer.json", SmallTokenizer().dump());
   CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "no length limit"));
@@ -238,6 +243,59 @@ TEST_CASE("A folder without a tokeniser, with broken JSON, or without a length l
   CHECK((*preparer)->vocabulary_size() == 12);
   folder.Write("config.json", R"({"max_position_embeddings": 5, "vocab_size": 8})");
   CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), "vocab_size 8 is less than the tokeniser's 9"));
+}
+
+TEST_CASE("Ids that are none are refused, not wrapped") {
+  const auto error = [](const char* path, const json& id) {
+    json tokenizer = SmallTokenizer();
+    tokenizer[json::json_pointer(path)] = id;
+    return std::string(Load(tokenizer).status().message());
+  };
+  for (const char* path : {"/post_processor/cls/1", "/added_tokens/0/id", "/model/vocab/ab"}) {
+    CAPTURE(path);
+    CHECK_THAT(error(path, 4294967303), ContainsSubstring("token id 4294967303 is too large"));
+    CHECK_THAT(error(path, -1), ContainsSubstring("token id -1 is negative"));
+    CHECK_THAT(error(path, 5.5), ContainsSubstring("token id 5.5 is no whole number"));
+    CHECK_THAT(error(path, "7"), ContainsSubstring("token id \"7\" is no whole number"));
+  }
+}
+
+TEST_CASE("Pieces and added tokens of a million bytes are read, and files that are none or too deep are refused") {
+  const std::string piece(1000000, 'x');
+  json tokenizer = SmallTokenizer();
+  tokenizer["model"]["vocab"][piece] = 9;
+  tokenizer["added_tokens"].push_back({{"id", 10}, {"content", piece + "y"}, {"normalized", false}, {"special", true}});
+  const auto preparer = Load(tokenizer);
+  REQUIRE(preparer.ok());
+  CHECK(Prepare(**preparer, "a " + piece + "y b")->ids == std::vector<int32_t>{2, 4, 10, 5, 3});
+
+  const std::string deep = std::string(300000, '[') + std::string(300000, ']');
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "config.json", "sentence_bert_config.json"}) {
+    CAPTURE(file);
+    const TemporaryFolder folder;
+    folder.Write("tokenizer.json", SmallTokenizer().dump());
+    folder.Write(file, "{\"x\":" + deep + "}");
+    CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), std::string(file) + ": JSON deeper than 64 levels"));
+    std::filesystem::remove(folder.File(file));
+    REQUIRE(mkfifo(folder.File(file).c_str(), 0600) == 0);
+    CHECK(Contains(LoadTextPreparer(folder.path(), 0).status(), std::string(file) + " is not a regular file"));
+  }
+}
+
+TEST_CASE("A normaliser that lets a text grow without bound is refused") {
+  json steps = json::array();
+  for (int i = 0; i < 8; ++i) {
+    steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  }
+  json tokenizer = SmallTokenizer();
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+  CHECK(Load(tokenizer).ok());
+  tokenizer["normalizer"]["normalizers"].push_back(steps[0]);
+  CHECK_THAT(std::string(Load(tokenizer).status().message()),
+             ContainsSubstring("can make a text 512 times as long, the limit is 256"));
+  // A trie said to be larger than what is there.
+  tokenizer["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "/P///w=="}};
+  CHECK_THAT(std::string(Load(tokenizer).status().message()), ContainsSubstring("precompiled_charsmap is cut off"));
 }
 
 TEST_CASE("A prompt and its text are tokenised as one string, and cut as one") {

@@ -1,4 +1,4 @@
-// A file mapped read-only into memory: what the weight readers read from.
+// A file mapped read-only into memory: what readers of model folders read from.
 #pragma once
 
 #include <cstddef>
