@@ -1,13 +1,27 @@
 #include "engine/prepare/text/bert_tokenizer.h"
 
 #include <algorithm>
-#include <span>
-#include <string>
+#include <string_view>
 #include <utility>
 
+#include "engine/prepare/text/ascii_word.h"
 #include "engine/prepare/text/unicode/utf8.h"
 
 namespace tributary {
+namespace {
+
+// The pieces that are whole words as ReadAsciiWord gives them.
+WordTable AsciiWords(const WordPieceOptions& model, uint8_t fold) {
+  WordTable::Words words;
+  for (const auto& [piece, id] : model.vocabulary) {
+    const AsciiWord word = ReadAsciiWord(piece, 0, fold);
+    if (word.length <= std::min(model.max_word_chars, WordKey::kMost) && word.view() == piece)
+      words.emplace_back(piece, id);
+  }
+  return WordTable(words);
+}
+
+}  // namespace
 
 // The text between two added tokens, on its way through normaliser, word split and pieces.
 class BertTokenizer::Segment {
@@ -42,14 +56,12 @@ class BertTokenizer::Segment {
     if (alone.kind != Alone::kWordChar) return false;
     const AsciiWord word = ReadAsciiWord(text, i, tokenizer_.fold_);
     const size_t end = i + word.length;
-    if (word.length > AsciiWord::kMost || !EndsWord(text, end)) return false;
+    if (word.length > WordKey::kMost || !EndsWord(text, end)) return false;
     i = end;
-    if (const int32_t id = tokenizer_.words_.Find(word); id != AsciiWordTable::kNoId) {
+    if (const int32_t id = tokenizer_.words_.Find(word.Key()); id != WordTable::kNoId) {
       ids_.push_back(id);
     } else {
-      const uint64_t halves[] = {word.low, word.high};
-      const std::string_view bytes(reinterpret_cast<const char*>(halves), word.length);
-      tokenizer_.model_.EncodeWord(bytes, word.length, ids_);
+      tokenizer_.model_.EncodeWord(word.view(), word.length, ids_);
     }
     // Most words have a space behind them.
     if (i < text.size() && text[i] == ' ') ++i;
@@ -132,7 +144,7 @@ BertTokenizer::BertTokenizer(const NormaliserOptions& normaliser, const WordPiec
     : table_(normaliser),
       model_(model),
       fold_(normaliser.lowercase ? 0x20 : 0),
-      words_(model.vocabulary, model.max_word_chars, fold_),
+      words_(AsciiWords(model, fold_)),
       added_(std::move(added)) {
   for (size_t i = 0; i < alone_.size(); ++i) {
     const auto code = static_cast<char32_t>(i);

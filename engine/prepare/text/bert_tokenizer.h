@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "engine/prepare/text/added_tokens.h"
-#include "engine/prepare/text/ascii_word.h"
 #include "engine/prepare/text/char_table.h"
 #include "engine/prepare/text/model/word_piece_model.h"
+#include "engine/prepare/text/model/word_table.h"
 #include "engine/prepare/text/tokenizer.h"
 
 namespace tributary {
@@ -39,7 +39,7 @@ class BertTokenizer : public Tokenizer {
   CharTable table_;
   WordPieceModel model_;
   uint8_t fold_;
-  AsciiWordTable words_;
+  WordTable words_;  // whole words
   std::array<Alone, 128> alone_;
   AddedTokens added_;
 };

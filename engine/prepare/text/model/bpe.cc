@@ -114,6 +114,7 @@ void Bpe::FindWholeWords() {
     ReadSymbols(word, scratch);
     if (merges_.Apply(scratch.symbols, scratch.merging) == 1 && scratch.symbols[0] == id) whole_words_[word] = id;
   }
+  short_words_ = WordTable(WordTable::Words(whole_words_.begin(), whole_words_.end()));
 }
 
 char32_t Bpe::Next(std::string_view word, size_t& position) const {
@@ -177,7 +178,7 @@ void Bpe::EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std
     if (end < symbols.size() && joints_.May(symbols[end - 1], symbols[end])) continue;
     const size_t start = scratch.begins[begin];
     const int32_t whole =
-        end - begin == 1 ? symbols[begin] : Find(whole_words_, word.substr(start, scratch.begins[end] - start));
+        end - begin == 1 ? symbols[begin] : FindWhole(word.substr(start, scratch.begins[end] - start));
     if (whole != kNoId) {
       ids.push_back(whole);
     } else {
@@ -192,7 +193,7 @@ void Bpe::Encode(const Pieces& pieces, size_t enough, std::vector<int32_t>& ids)
   for (const auto range : pieces.ranges()) {
     if (ids.size() > enough) return;
     const auto word = pieces.Text(range);
-    const int32_t whole = Find(ignore_merges_ ? pieces_ : whole_words_, word);
+    const int32_t whole = ignore_merges_ ? Find(pieces_, word) : FindWhole(word);
     if (whole != kNoId) {
       ids.push_back(whole);
     } else {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "engine/prepare/text/model/merge_table.h"
 #include "engine/prepare/text/model/model.h"
+#include "engine/prepare/text/model/word_table.h"
 #include "engine/prepare/text/unicode/code_point_table.h"
 
 namespace tributary {
@@ -54,6 +55,9 @@ class Bpe : public TokenModel {
     const auto found = words.find(word);
     return found == words.end() ? kNoId : found->second;
   }
+  int32_t FindWhole(std::string_view word) const {
+    return word.size() <= WordKey::kMost ? short_words_.Find(WordKey::Of(word)) : Find(whole_words_, word);
+  }
   // Symbols side by side inside some piece that merges make. May say yes where no is right: then a word is cut less,
   // and no result changes.
   class Joints {
@@ -90,6 +94,7 @@ class Bpe : public TokenModel {
   std::string text_;  // all pieces, one behind the other: what the keys of the maps point into
   Words pieces_;
   Words whole_words_;                  // those the merges arrive at
+  WordTable short_words_;              // the short ones of those
   CodePointTable<int32_t> symbols_;    // by character or byte; kNoId: none
   std::array<int32_t, 256> byte_ids_;  // of the fallback
   MergeTable merges_;
