@@ -117,12 +117,7 @@ void Bpe::FindWholeWords() {
   short_words_ = WordTable(WordTable::Words(whole_words_.begin(), whole_words_.end()));
 }
 
-char32_t Bpe::Next(std::string_view word, size_t& position) const {
-  return byte_level_ ? static_cast<uint8_t>(word[position++]) : utf8::Decode(word, position);
-}
-
-int32_t Bpe::Symbol(char32_t code, bool is_last) const {
-  if (!is_last || word_suffix_.empty()) return symbols_[code];
+int32_t Bpe::LastSymbol(char32_t code) const {
   std::string symbol;
   if (byte_level_) {
     symbol.push_back(static_cast<char>(code));
@@ -135,11 +130,13 @@ int32_t Bpe::Symbol(char32_t code, bool is_last) const {
 void Bpe::ReadSymbols(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   auto& begins = scratch.begins;
-  symbols.clear();
-  begins.clear();
+  // As many as there can be; those there are not are cut off below.
+  symbols.resize(word.size() + word_suffix_.size());
+  begins.resize(symbols.size() + 1);
+  size_t count = 0;
   const auto add = [&](int32_t id, size_t begin) {
-    symbols.push_back(id);
-    begins.push_back(begin);
+    symbols[count] = id;
+    begins[count++] = begin;
   };
   bool was_unknown = false;
   for (size_t end = 0; end < word.size();) {
@@ -158,7 +155,9 @@ void Bpe::ReadSymbols(std::string_view word, Scratch& scratch) const {
       was_unknown = true;
     }
   }
-  begins.push_back(word.size());
+  begins[count] = word.size();
+  symbols.resize(count);
+  begins.resize(count + 1);
 }
 
 void Bpe::EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std::vector<int32_t>& ids) const {

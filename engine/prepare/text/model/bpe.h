@@ -18,6 +18,7 @@
 #include "engine/prepare/text/model/model.h"
 #include "engine/prepare/text/model/word_table.h"
 #include "engine/prepare/text/unicode/code_point_table.h"
+#include "engine/prepare/text/unicode/utf8.h"
 
 namespace tributary {
 
@@ -80,8 +81,13 @@ class Bpe : public TokenModel {
   explicit Bpe(const BpeOptions& options);
   absl::Status AddMerges(const BpeOptions& options);
   void FindWholeWords();
-  char32_t Next(std::string_view word, size_t& position) const;
-  int32_t Symbol(char32_t code, bool is_last) const;
+  char32_t Next(std::string_view word, size_t& position) const {
+    return byte_level_ ? static_cast<uint8_t>(word[position++]) : utf8::Decode(word, position);
+  }
+  int32_t Symbol(char32_t code, bool is_last) const {
+    return is_last && !word_suffix_.empty() ? LastSymbol(code) : symbols_[code];
+  }
+  int32_t LastSymbol(char32_t code) const;  // with the suffix
   void ReadSymbols(std::string_view word, Scratch& scratch) const;
   void EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std::vector<int32_t>& ids) const;
 
