@@ -99,7 +99,7 @@ TokenizerParts FromVocabularyFile(const std::string& lines, const json& config) 
   std::vector<AddedToken> tokens;
   tokens.reserve(added.size());
   for (const auto& [content, id] : added) tokens.push_back({.content = content, .id = id});
-  return BertParts(normaliser, std::move(model), std::move(tokens), std::move(around));
+  return BertParts(normaliser, model, std::move(tokens), std::move(around));
 }
 
 // Models of two towers say it of their text tower.

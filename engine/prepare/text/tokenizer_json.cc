@@ -92,15 +92,15 @@ int32_t Largest(const SpecialIds& special) {
 
 }  // namespace
 
-TokenizerParts BertParts(const NormaliserOptions& normaliser, WordPieceOptions model, std::vector<AddedToken> added,
-                         SpecialIds special) {
+TokenizerParts BertParts(const NormaliserOptions& normaliser, const WordPieceOptions& model,
+                         std::vector<AddedToken> added, SpecialIds special) {
   TokenizerParts parts;
   parts.largest_id = Largest(special);
   for (const auto& [piece, id] : model.vocabulary) parts.largest_id = std::max(parts.largest_id, id);
   for (const auto& token : added) parts.largest_added_id = std::max(parts.largest_added_id, token.id);
   parts.special = std::move(special);
   parts.lowercases = normaliser.lowercase;
-  parts.tokenizer = std::make_unique<BertTokenizer>(normaliser, std::move(model), std::move(added));
+  parts.tokenizer = std::make_unique<BertTokenizer>(normaliser, model, std::move(added));
   return parts;
 }
 

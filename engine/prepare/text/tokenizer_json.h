@@ -27,7 +27,7 @@ struct TokenizerParts {
 TokenizerParts FromTokenizerJson(const nlohmann::json& root);
 
 // The BERT family's, from wherever its parts come.
-TokenizerParts BertParts(const NormaliserOptions& normaliser, WordPieceOptions model, std::vector<AddedToken> added,
-                         SpecialIds special);
+TokenizerParts BertParts(const NormaliserOptions& normaliser, const WordPieceOptions& model,
+                         std::vector<AddedToken> added, SpecialIds special);
 
 }  // namespace tributary

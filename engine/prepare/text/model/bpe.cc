@@ -114,14 +114,10 @@ void Bpe::FindWholeWords() {
     ReadSymbols(word, scratch);
     if (merges_.Apply(scratch.symbols, scratch.merging) == 1 && scratch.symbols[0] == id) whole_words_[word] = id;
   }
+  short_words_ = WordTable(WordTable::Words(whole_words_.begin(), whole_words_.end()));
 }
 
-char32_t Bpe::Next(std::string_view word, size_t& position) const {
-  return byte_level_ ? static_cast<uint8_t>(word[position++]) : utf8::Decode(word, position);
-}
-
-int32_t Bpe::Symbol(char32_t code, bool is_last) const {
-  if (!is_last || word_suffix_.empty()) return symbols_[code];
+int32_t Bpe::LastSymbol(char32_t code) const {
   std::string symbol;
   if (byte_level_) {
     symbol.push_back(static_cast<char>(code));
@@ -134,11 +130,13 @@ int32_t Bpe::Symbol(char32_t code, bool is_last) const {
 void Bpe::ReadSymbols(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   auto& begins = scratch.begins;
-  symbols.clear();
-  begins.clear();
+  // As many as there can be; those there are not are cut off below.
+  symbols.resize(word.size() + word_suffix_.size());
+  begins.resize(symbols.size() + 1);
+  size_t count = 0;
   const auto add = [&](int32_t id, size_t begin) {
-    symbols.push_back(id);
-    begins.push_back(begin);
+    symbols[count] = id;
+    begins[count++] = begin;
   };
   bool was_unknown = false;
   for (size_t end = 0; end < word.size();) {
@@ -157,7 +155,9 @@ void Bpe::ReadSymbols(std::string_view word, Scratch& scratch) const {
       was_unknown = true;
     }
   }
-  begins.push_back(word.size());
+  begins[count] = word.size();
+  symbols.resize(count);
+  begins.resize(count + 1);
 }
 
 void Bpe::EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std::vector<int32_t>& ids) const {
@@ -177,7 +177,7 @@ void Bpe::EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std
     if (end < symbols.size() && joints_.May(symbols[end - 1], symbols[end])) continue;
     const size_t start = scratch.begins[begin];
     const int32_t whole =
-        end - begin == 1 ? symbols[begin] : Find(whole_words_, word.substr(start, scratch.begins[end] - start));
+        end - begin == 1 ? symbols[begin] : FindWhole(word.substr(start, scratch.begins[end] - start));
     if (whole != kNoId) {
       ids.push_back(whole);
     } else {
@@ -192,7 +192,7 @@ void Bpe::Encode(const Pieces& pieces, size_t enough, std::vector<int32_t>& ids)
   for (const auto range : pieces.ranges()) {
     if (ids.size() > enough) return;
     const auto word = pieces.Text(range);
-    const int32_t whole = Find(ignore_merges_ ? pieces_ : whole_words_, word);
+    const int32_t whole = ignore_merges_ ? Find(pieces_, word) : FindWhole(word);
     if (whole != kNoId) {
       ids.push_back(whole);
     } else {

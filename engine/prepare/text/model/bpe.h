@@ -16,7 +16,9 @@
 #include "absl/status/statusor.h"
 #include "engine/prepare/text/model/merge_table.h"
 #include "engine/prepare/text/model/model.h"
+#include "engine/prepare/text/model/word_table.h"
 #include "engine/prepare/text/unicode/code_point_table.h"
+#include "engine/prepare/text/unicode/utf8.h"
 
 namespace tributary {
 
@@ -54,6 +56,9 @@ class Bpe : public TokenModel {
     const auto found = words.find(word);
     return found == words.end() ? kNoId : found->second;
   }
+  int32_t FindWhole(std::string_view word) const {
+    return word.size() <= WordKey::kMost ? short_words_.Find(WordKey::Of(word)) : Find(whole_words_, word);
+  }
   // Symbols side by side inside some piece that merges make. May say yes where no is right: then a word is cut less,
   // and no result changes.
   class Joints {
@@ -76,8 +81,13 @@ class Bpe : public TokenModel {
   explicit Bpe(const BpeOptions& options);
   absl::Status AddMerges(const BpeOptions& options);
   void FindWholeWords();
-  char32_t Next(std::string_view word, size_t& position) const;
-  int32_t Symbol(char32_t code, bool is_last) const;
+  char32_t Next(std::string_view word, size_t& position) const {
+    return byte_level_ ? static_cast<uint8_t>(word[position++]) : utf8::Decode(word, position);
+  }
+  int32_t Symbol(char32_t code, bool is_last) const {
+    return is_last && !word_suffix_.empty() ? LastSymbol(code) : symbols_[code];
+  }
+  int32_t LastSymbol(char32_t code) const;  // with the suffix
   void ReadSymbols(std::string_view word, Scratch& scratch) const;
   void EncodeWord(std::string_view word, size_t enough, Scratch& scratch, std::vector<int32_t>& ids) const;
 
@@ -90,6 +100,7 @@ class Bpe : public TokenModel {
   std::string text_;  // all pieces, one behind the other: what the keys of the maps point into
   Words pieces_;
   Words whole_words_;                  // those the merges arrive at
+  WordTable short_words_;              // the short ones of those
   CodePointTable<int32_t> symbols_;    // by character or byte; kNoId: none
   std::array<int32_t, 256> byte_ids_;  // of the fallback
   MergeTable merges_;

@@ -30,6 +30,27 @@ PieceTrie::Node PieceTrie::Walk(std::string_view path) const {
   return node;
 }
 
+std::vector<PieceTrie::Step> PieceTrie::ByDepth(const std::vector<Node>& tops) const {
+  std::vector<std::vector<Step>> levels;
+  std::vector<uint32_t> depths(units_.size(), kNone);  // below its top
+  for (const Node top : tops) depths[top] = 0;
+  std::vector<Node> path;  // from a node up to one whose depth is known
+  for (Node node = 0; node < units_.size(); ++node) {
+    if (units_[node].parent == kNone) continue;
+    for (Node at = node; depths[at] == kNone; at = units_[at].parent) path.push_back(at);
+    for (; !path.empty(); path.pop_back()) {
+      const Node at = path.back();
+      const Node parent = units_[at].parent;
+      depths[at] = depths[parent] + 1;
+      if (levels.size() < depths[at]) levels.resize(depths[at]);
+      levels[depths[at] - 1].push_back({at, parent, static_cast<char>(at - units_[parent].base)});
+    }
+  }
+  std::vector<Step> steps;
+  for (const auto& level : levels) steps.insert(steps.end(), level.begin(), level.end());
+  return steps;
+}
+
 void PieceTrie::AddChildren(Open open, std::vector<Open>& rest) {
   auto& [node, pieces, depth] = open;
   if (!pieces.empty() && pieces.front().first.size() == depth) {

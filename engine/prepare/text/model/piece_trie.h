@@ -32,6 +32,17 @@ class PieceTrie {
   Node Walk(std::string_view path) const;
   int32_t Id(Node node) const { return units_[node].id; }
 
+  // Every node is below this.
+  size_t node_limit() const { return units_.size(); }
+  // The nodes below `tops`, with how they are reached: first the children of tops, then their children. Tops below
+  // others count as tops only.
+  struct Step {
+    Node node;
+    Node parent;
+    char byte;
+  };
+  std::vector<Step> ByDepth(const std::vector<Node>& tops) const;
+
   // The longest key that begins at text[0], read on from `node`: its length (0: none) and its id.
   struct Match {
     size_t length = 0;

@@ -186,10 +186,10 @@ ReadModel ReadTokenModel(const nlohmann::json& part, bool byte_level) {
   if (byte_level)
     throw LoadError{absl::StrCat("tokenizer.json: model '", type, "' behind 'ByteLevel' is not supported")};
   if (type == "Unigram") return ReadUnigram(part);
-  auto options = ReadWordPiece(part);
+  const auto options = ReadWordPiece(part);
   ReadModel result;
   for (const auto& [piece, id] : options.vocabulary) result.largest_id = std::max(result.largest_id, id);
-  result.model = std::make_unique<WordPieceModel>(std::move(options));
+  result.model = std::make_unique<WordPieceModel>(options);
   return result;
 }
 

@@ -30,19 +30,42 @@ Unigram::Unigram(const UnigramOptions& options) : pieces_(Distinct(options)), un
     lowest = std::min(lowest, score);
   }
   unknown_score_ = lowest - kUnknownPenalty;
-  if (!options.byte_fallback) return;
-  byte_ids_.emplace();
-  for (size_t byte = 0; byte < byte_ids_->size(); ++byte) {
-    const auto node = pieces_.Walk(absl::StrFormat("<0x%02X>", byte));
-    (*byte_ids_)[byte] = node == PieceTrie::kNone ? PieceTrie::kNoId : pieces_.Id(node);
+  if (options.byte_fallback) {
+    byte_ids_.emplace();
+    for (size_t byte = 0; byte < byte_ids_->size(); ++byte) {
+      const auto node = pieces_.Walk(absl::StrFormat("<0x%02X>", byte));
+      (*byte_ids_)[byte] = node == PieceTrie::kNone ? PieceTrie::kNoId : pieces_.Id(node);
+    }
   }
+  FindWholeWords(options);
+}
+
+void Unigram::FindWholeWords(const UnigramOptions& options) {
+  WordTable::Words found;
+  std::vector<Step> steps;
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < options.pieces.size(); ++i) {
+    const std::string& piece = options.pieces[i].first;
+    if (piece.empty() || piece.size() > WordKey::kMost) continue;
+    ids.clear();
+    EncodeWord(piece, steps, ids);
+    // One that is there twice has the later id.
+    if (ids.size() == 1 && ids[0] == static_cast<int32_t>(i)) found.emplace_back(piece, ids[0]);
+  }
+  whole_words_ = WordTable(found);
 }
 
 void Unigram::Encode(const Pieces& pieces, size_t enough, std::vector<int32_t>& ids) const {
   std::vector<Step> steps;
   for (const auto range : pieces.ranges()) {
     if (ids.size() > enough) return;
-    EncodeWord(pieces.Text(range), steps, ids);
+    const auto word = pieces.Text(range);
+    const int32_t whole = word.size() <= WordKey::kMost ? whole_words_.Find(WordKey::Of(word)) : WordTable::kNoId;
+    if (whole != WordTable::kNoId) {
+      ids.push_back(whole);
+    } else {
+      EncodeWord(word, steps, ids);
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "engine/prepare/text/model/model.h"
 #include "engine/prepare/text/model/piece_trie.h"
+#include "engine/prepare/text/model/word_table.h"
 
 namespace tributary {
 
@@ -20,9 +21,10 @@ struct UnigramOptions {
   bool byte_fallback = false;  // unknown characters become the pieces <0x00> to <0xFF>, if there are all of them
 };
 
-// Viterbi's best path, ties and rounding as in the reference. Unknown characters side by side become one token. Time:
-// text times the longest piece. Thread-safety: const after construction. Source: Kudo, Subword Regularization (2018);
-// encode_optimized in models/unigram/model.rs of Hugging Face tokenizers.
+// Viterbi's best path, ties and rounding as in the reference. Most words are pieces: of which of those the best path is
+// the piece alone is found out at construction, and short ones are looked up. Unknown characters side by side become
+// one token. Time: text times the longest piece. Thread-safety: const after construction. Source: Kudo, Subword
+// Regularization (2018); encode_optimized in models/unigram/model.rs of Hugging Face tokenizers.
 class Unigram : public TokenModel {
  public:
   explicit Unigram(const UnigramOptions& options);
@@ -38,6 +40,7 @@ class Unigram : public TokenModel {
   };
 
   void EncodeWord(std::string_view word, std::vector<Step>& steps, std::vector<int32_t>& ids) const;
+  void FindWholeWords(const UnigramOptions& options);
   void AddUnknown(std::string_view text, std::vector<int32_t>& ids) const;
 
   PieceTrie pieces_;
@@ -45,6 +48,7 @@ class Unigram : public TokenModel {
   double unknown_score_;
   int32_t unknown_id_;
   std::optional<std::array<int32_t, 256>> byte_ids_;
+  WordTable whole_words_;
 };
 
 }  // namespace tributary

@@ -47,22 +47,22 @@ inline size_t Count(std::string_view text) {
   return count;
 }
 
-inline void Append(char32_t code, std::string& out) {
-  if (code < 0x80) {
-    out.push_back(static_cast<char>(code));
-  } else if (code < 0x800) {
-    out.push_back(static_cast<char>(0xC0 | code >> 6));
-    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-  } else if (code < 0x10000) {
-    out.push_back(static_cast<char>(0xE0 | code >> 12));
-    out.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-  } else {
-    out.push_back(static_cast<char>(0xF0 | code >> 18));
-    out.push_back(static_cast<char>(0x80 | (code >> 12 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (code >> 6 & 0x3F)));
-    out.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-  }
+// One character.
+struct Encoded {
+  char bytes[4];
+  uint8_t size;
+  std::string_view view() const { return {bytes, size}; }
+};
+
+inline Encoded Encode(char32_t code) {
+  const auto byte = [](char32_t value) { return static_cast<char>(value); };
+  const auto tail = [&](uint32_t bits) { return byte(0x80 | (code >> bits & 0x3F)); };
+  if (code < 0x80) return {{byte(code)}, 1};
+  if (code < 0x800) return {{byte(0xC0 | code >> 6), tail(0)}, 2};
+  if (code < 0x10000) return {{byte(0xE0 | code >> 12), tail(6), tail(0)}, 3};
+  return {{byte(0xF0 | code >> 18), tail(12), tail(6), tail(0)}, 4};
 }
+
+inline void Append(char32_t code, std::string& out) { out.append(Encode(code).view()); }
 
 }  // namespace tributary::utf8
