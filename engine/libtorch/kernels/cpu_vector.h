@@ -1,5 +1,5 @@
-// Vectors of floats, for one width. Included by one source an instruction set, within a namespace of its own, as are the
-// kernels that use it. Defines: kLanes (floats a register) must be set before by the including source.
+// Vectors of floats, for one width. Included by one source an instruction set, within a namespace of its own, as are
+// the kernels that use it. Defines: kLanes (floats a register) must be set before by the including source.
 
 using Vector = float __attribute__((vector_size(kLanes * 4)));
 using Integers = int32_t __attribute__((vector_size(kLanes * 4)));

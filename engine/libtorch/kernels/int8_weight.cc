@@ -98,8 +98,8 @@ Int8Weight::Int8Weight(const float* weight, const float* bias, size_t out, size_
   for (size_t output = 0; output < out; ++output) {
     scales_[output] = RoundOutput(weight + output * in, in, integers.data());
     const size_t panel = output / kInt8PanelOutputs * kInt8PanelOutputs;
-    int8_t* const first = values_.data() + values_begin_ + panel * Int8Groups(in) * kInt8Group +
-                          output % kInt8PanelOutputs * kInt8Group;
+    int8_t* const first =
+        values_.data() + values_begin_ + panel * Int8Groups(in) * kInt8Group + output % kInt8PanelOutputs * kInt8Group;
     for (size_t i = 0; i < in; ++i) {
       first[i / kInt8Group * kInt8Group * kInt8PanelOutputs + i % kInt8Group] = integers[i];
       integers_[output] += integers[i];

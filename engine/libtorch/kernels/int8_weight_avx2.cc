@@ -1,6 +1,6 @@
-// The int8 product for AVX2 with FMA, by vpmaddwd: products of 16-bit integers in pairs, summed in 32 bits. (vpmaddubsw,
-// of 8-bit integers, would saturate at 16 bits.) Compiled with that instruction set: called only where the processor has
-// it.
+// The int8 product for AVX2 with FMA, by vpmaddwd: products of 16-bit integers in pairs, summed in 32 bits.
+// (vpmaddubsw, of 8-bit integers, would saturate at 16 bits.) Compiled with that instruction set: called only where the
+// processor has it.
 #include <immintrin.h>
 
 #include "engine/libtorch/kernels/int8_weight_isa.h"

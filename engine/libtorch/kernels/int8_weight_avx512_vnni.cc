@@ -1,5 +1,5 @@
-// The int8 product for AVX-512 with VNNI, by vpdpbusd: products of four unsigned and signed 8-bit integers, added to a sum
-// of 32 bits. Compiled with that instruction set: called only where the processor has it.
+// The int8 product for AVX-512 with VNNI, by vpdpbusd: products of four unsigned and signed 8-bit integers, added to a
+// sum of 32 bits. Compiled with that instruction set: called only where the processor has it.
 #include <immintrin.h>
 
 #include "engine/libtorch/kernels/int8_weight_isa.h"
@@ -58,9 +58,9 @@ inline void SumRows(const std::byte* x, size_t stride, const int8_t* weights, si
 }
 
 void SumTile(size_t rows, const std::byte* x, size_t stride, const int8_t* panel, size_t groups, int32_t* sums) {
-  static constexpr decltype(&SumRows<1, 4>) kBy[] = {
-      SumRows<1, 4>, SumRows<2, 2>, SumRows<3, 1>, SumRows<4, 1>,  SumRows<5, 1>,  SumRows<6, 1>,
-      SumRows<7, 1>, SumRows<8, 1>, SumRows<9, 1>, SumRows<10, 1>, SumRows<11, 1>, SumRows<12, 1>};
+  static constexpr decltype(&SumRows<1, 4>) kBy[] = {SumRows<1, 4>, SumRows<2, 2>,  SumRows<3, 1>,  SumRows<4, 1>,
+                                                     SumRows<5, 1>, SumRows<6, 1>,  SumRows<7, 1>,  SumRows<8, 1>,
+                                                     SumRows<9, 1>, SumRows<10, 1>, SumRows<11, 1>, SumRows<12, 1>};
   kBy[rows - 1](x, stride, panel, groups, sums);
 }
 

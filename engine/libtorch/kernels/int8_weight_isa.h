@@ -21,10 +21,10 @@ struct Int8Product {
   size_t rows;
   size_t in;
   size_t out;
-  const int8_t* values;      // from here on by panels, see Int8Weight
-  const float* scales;       // [panels * kInt8PanelOutputs]
-  const float* bias;         // as scales
-  const int32_t* integers;   // as scales
+  const int8_t* values;     // from here on by panels, see Int8Weight
+  const float* scales;      // [panels * kInt8PanelOutputs]
+  const float* bias;        // as scales
+  const int32_t* integers;  // as scales
   Int8Finish finish;
   float* y;
 };

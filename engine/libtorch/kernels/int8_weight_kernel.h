@@ -6,8 +6,8 @@
 //   MultiplyAdd(a, b, c)                       a * b + c, of floats
 //   kTileRows                                  rows SumTile takes at most
 //   kInputBytes                                bytes an input takes once rounded
-//   StoreInputs(integers, to)                  kLanes inputs, 0..255 or above, which is to become 255, as SumTile reads them
-//   SumTile(rows, x, stride, panel, groups, sums)
+//   StoreInputs(integers, to)                  kLanes inputs, 0..255 or above, which is to become 255, as SumTile reads
+//   them SumTile(rows, x, stride, panel, groups, sums)
 //     sums int32 [rows, kInt8PanelOutputs] of `rows` rows of inputs, `stride` bytes apart, and one panel, over `groups`
 //
 // Rows are rounded in blocks, whose integers stay in the L2 cache; each panel of the weight is then run over the block,
@@ -47,8 +47,8 @@ inline Vector LoadRest(const float* from, size_t count) {
 }
 
 inline RowScale RoundRow(const float* values, size_t count, std::byte* to) {
-  // As integers, floats >= 0 are in the same order, what is not finite comes after all that is, and floats < 0 are below
-  // 0. So these are the bits of the largest value and of minus the least one, 0 among them.
+  // As integers, floats >= 0 are in the same order, what is not finite comes after all that is, and floats < 0 are
+  // below 0. So these are the bits of the largest value and of minus the least one, 0 among them.
   Integers highs{};
   Integers lows{};
   const auto extend = [&](const Vector& vector) {
@@ -107,16 +107,16 @@ inline Vector Bend(const Vector& x, float end, const float (&coefficients)[count
 
 // x times the normal distribution function; g = x times what that lacks of 1. Within 2e-6.
 inline Vector Gelu(const Vector& x) {
-  static constexpr float kG[] = {0.0155252535f, -0.0940200537f, 0.232680619f,   -0.257033736f, -0.0175457932f,
-                                 0.41955778f,   -0.490063012f,  0.075187169f,   0.343794495f,  -0.247765854f,
+  static constexpr float kG[] = {0.0155252535f,  -0.0940200537f, 0.232680619f,   -0.257033736f, -0.0175457932f,
+                                 0.41955778f,    -0.490063012f,  0.075187169f,   0.343794495f,  -0.247765854f,
                                  -0.0911652446f, 0.128551707f,   0.00677318638f, -0.0244762935f};
   return Bend(x, 5.0f, kG);
 }
 
 // x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, within 2e-6.
 inline Vector GeluTanh(const Vector& x) {
-  static constexpr float kG[] = {0.0192777812f,  -0.11054343f,  0.247096404f,   -0.213457689f, -0.115896538f,
-                                 0.432275444f,   -0.345461667f, -0.0339874066f, 0.258623183f,  -0.136824027f,
+  static constexpr float kG[] = {0.0192777812f, -0.11054343f,  0.247096404f,   -0.213457689f, -0.115896538f,
+                                 0.432275444f,  -0.345461667f, -0.0339874066f, 0.258623183f,  -0.136824027f,
                                  -0.068340376f, 0.07706901f,   0.00470071239f, -0.0145314634f};
   return Bend(x, 4.8f, kG);
 }
@@ -131,8 +131,8 @@ inline Vector Silu(const Vector& x) {
 
 // One tile: y[row, 0..outputs) = end(sums * scales + bias, other), where `other` is null or has y's places.
 template <typename End>
-inline void FinishTile(const Int8Product& product, size_t panel, size_t first_row, size_t rows, const RowScale* row_scales,
-                       const int32_t* sums, const float* other, const End& end) {
+inline void FinishTile(const Int8Product& product, size_t panel, size_t first_row, size_t rows,
+                       const RowScale* row_scales, const int32_t* sums, const float* other, const End& end) {
   const size_t outputs = product.out - panel < kInt8PanelOutputs ? product.out - panel : kInt8PanelOutputs;
   float rest[kInt8PanelOutputs] = {};
   float joined[kInt8PanelOutputs] = {};
