@@ -1,10 +1,8 @@
 // One linear layer with its bias on one thread, as encoders run it: MiniLM's shapes (in x out: 384 x 384, 384 x 1152,
-// 384 x 1536, 1536 x 384) and BERT-base's, by rows, in every type, and PyTorch's own dynamic int8 beside ours. Compare
-// ops (a multiplication and an addition are two). Turns instead of blocks, and their median, on a machine that others
-// use:
-//   tributary-linear-benchmark --benchmark_enable_random_interleaving=true --benchmark_repetitions=9
-//     --benchmark_min_time=0.05 --benchmark_report_aggregates_only=true
-// ONEDNN_VERBOSE=1 tells which of its implementations ran.
+// 384 x 1536, 1536 x 384) and BERT-base's, by rows, in every type; PyTorch's own dynamic int8 beside ours; our int8
+// by every path. Compare ops (a multiplication and an addition are two). On a machine that others use, let cases take
+// turns: --benchmark_enable_random_interleaving=true --benchmark_repetitions=7. ONEDNN_VERBOSE=1 tells which of its
+// implementations ran.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/quantize_per_channel.h>
 #include <ATen/ops/randn.h>
@@ -23,6 +21,9 @@
 
 namespace tributary {
 namespace {
+
+// There are many cases, of microseconds each.
+constexpr double kSeconds = 0.02;
 
 void Report(benchmark::State& state) {
   const double products =
@@ -98,7 +99,7 @@ void BM_TorchInt8(benchmark::State& state) {
 }
 
 void Shapes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "in", "out"});
+  benchmark->ArgNames({"rows", "in", "out"})->MinTime(kSeconds);
   for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{
            {384, 384}, {384, 1152}, {384, 1536}, {1536, 384}, {768, 768}, {768, 3072}, {3072, 768}}) {
     for (const int64_t rows : {1, 16, 32, 128, 512}) benchmark->Args({rows, in, out});
@@ -106,7 +107,7 @@ void Shapes(benchmark::internal::Benchmark* benchmark) {
 }
 
 void Up(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"rows", "in", "out"});
+  benchmark->ArgNames({"rows", "in", "out"})->MinTime(kSeconds);
   for (const int64_t rows : {16, 128, 512}) benchmark->Args({rows, 384, 1536});
 }
 

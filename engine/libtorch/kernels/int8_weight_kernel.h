@@ -2,13 +2,13 @@
 // compiled with its own flags, within a namespace of its own: nothing here but kForm may be used by another. Sums and
 // products of floats must not be contracted (-ffp-contract=off): all forms are to round alike.
 // Must be defined before by the including source:
-//   kLanes                                     floats a register
-//   MultiplyAdd(a, b, c)                       a * b + c, of floats
-//   kTileRows                                  rows SumTile takes at most
-//   kInputBytes                                bytes an input takes once rounded
-//   StoreInputs(integers, to)                  kLanes inputs, 0..255 or above, which is to become 255, as SumTile reads
-//   them SumTile(rows, x, stride, panel, groups, sums)
-//     sums int32 [rows, kInt8PanelOutputs] of `rows` rows of inputs, `stride` bytes apart, and one panel, over `groups`
+// - kLanes: floats a register
+// - MultiplyAdd(a, b, c): a * b + c, of floats
+// - kTileRows: rows SumTile takes at most
+// - kInputBytes: bytes an input takes once rounded
+// - StoreInputs(integers, to): kLanes inputs the way SumTile reads them; 0..255, or above, which is to become 255
+// - SumTile(rows, x, stride, panel, groups, sums): sums int32 [rows, kInt8PanelOutputs], over all groups, of one panel
+//   and `rows` rows of inputs, `stride` bytes apart
 //
 // Rows are rounded in blocks, whose integers stay in the L2 cache; each panel of the weight is then run over the block,
 // tile after tile, and read from memory once a block. A tile's sums are finished (scaled, biased, activated or joined
@@ -16,7 +16,6 @@
 
 constexpr size_t kBlockBytes = 128 * 1024;  // of rounded inputs: with a panel and its outputs well within L2
 constexpr size_t kMostBlockRows = 16 * kTileRows;
-constexpr size_t kVectors = kInt8PanelOutputs / kLanes;
 
 inline Integers LoadIntegers(const int32_t* from) {
   Integers vector;
