@@ -10,7 +10,7 @@ ISA = ["avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni", "avx_vnni", 
 # Where a library has a switch, its value that holds it to AVX2 (--isa avx2). ONNX Runtime and Hugging Face tokenizers have none;
 # whether OpenVINO's copy of oneDNN reads oneDNN's was not checked. A switch of Tributary's own: --tributary-env.
 AVX2_ENVIRONMENT = {
-    "ATEN_CPU_CAPABILITY": "avx2",       # torch, LibTorch
+    "ATEN_CPU_CAPABILITY": "avx2",       # torch, LibTorch, Tributary's own kernels
     "ONEDNN_MAX_CPU_ISA": "AVX2",        # oneDNN: torch, LibTorch, CTranslate2
     "DNNL_MAX_CPU_ISA": "AVX2",
     "CT2_FORCE_CPU_ISA": "AVX2",         # CTranslate2's own kernels

@@ -61,6 +61,13 @@ at::Tensor Activate(Activation activation, at::Tensor x) {
   return x;
 }
 
+// What an int8 product is joined with, as the kernel reads it.
+at::Tensor JoinedRows(const at::Tensor& other, const at::Tensor& x, const Int8Weight& weight) {
+  TORCH_CHECK(other.dim() == 2 && other.size(0) == x.size(0) && other.size(1) == static_cast<int64_t>(weight.out()),
+              "a product [", x.size(0), ", ", weight.out(), "], joined with ", other.sizes());
+  return other.to(at::kFloat).contiguous();
+}
+
 }  // namespace
 
 std::optional<Activation> ActivationOf(std::string_view hidden_act) {
@@ -88,17 +95,17 @@ Linear::Linear(const at::Tensor& weight, const at::Tensor& bias, ComputeType typ
   weight_ = packed_ ? ReorderWeight(weight_.contiguous()) : weight_.clone();
 }
 
-at::Tensor Linear::MultiplyInt8(const at::Tensor& x) const {
+at::Tensor Linear::MultiplyInt8(const at::Tensor& x, const Int8Finish& finish) const {
   const at::Tensor rows = x.to(at::kFloat).contiguous();
   at::Tensor y = at::empty({rows.size(0), static_cast<int64_t>(int8_->out())}, rows.options());
   TORCH_CHECK(rows.size(1) == static_cast<int64_t>(int8_->in()), "a linear layer of ", int8_->in(), " inputs, rows of ",
               rows.size(1));
-  int8_->Multiply(rows.const_data_ptr<float>(), static_cast<size_t>(rows.size(0)), y.mutable_data_ptr<float>());
+  int8_->Multiply(rows.const_data_ptr<float>(), static_cast<size_t>(rows.size(0)), y.mutable_data_ptr<float>(), finish);
   return y;
 }
 
 at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
-  if (int8_) return Activate(activation, MultiplyInt8(x));
+  if (int8_) return MultiplyInt8(x, {.activation = activation});
   if (packed_) {
     switch (activation) {
       case Activation::kNone:
@@ -117,13 +124,19 @@ at::Tensor Linear::Forward(const at::Tensor& x, Activation activation) const {
 }
 
 at::Tensor Linear::ForwardAdd(const at::Tensor& x, const at::Tensor& residual) const {
-  if (int8_) return MultiplyInt8(x).add_(residual);
+  if (int8_) {
+    const at::Tensor added = JoinedRows(residual, x, *int8_);
+    return MultiplyInt8(x, {.add = added.const_data_ptr<float>()});
+  }
   if (packed_) return LinearPointwiseBinary(x, residual, weight_, bias_, "add");
   return at::linear(x, weight_, bias_).add_(residual);
 }
 
 at::Tensor Linear::ForwardMultiply(const at::Tensor& x, const at::Tensor& factor) const {
-  if (int8_) return MultiplyInt8(x).mul_(factor);
+  if (int8_) {
+    const at::Tensor factors = JoinedRows(factor, x, *int8_);
+    return MultiplyInt8(x, {.factor = factors.const_data_ptr<float>()});
+  }
   if (packed_) return LinearPointwiseBinary(x, factor, weight_, bias_, "mul");
   return at::linear(x, weight_, bias_).mul_(factor);
 }

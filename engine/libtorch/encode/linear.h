@@ -9,17 +9,16 @@
 #include <string_view>
 
 #include "engine/libtorch/device/program_device.h"
+#include "engine/libtorch/kernels/activation.h"
 #include "engine/libtorch/kernels/int8_weight.h"
 
 namespace tributary {
 
-// What follows the product inside the layer. kGelu: by the error function; kGeluTanh: its tanh approximation.
-enum class Activation : uint8_t { kNone, kGelu, kGeluTanh, kRelu, kSilu };
 // From hidden_act of a config.json; nullopt: not one of ours.
 std::optional<Activation> ActivationOf(std::string_view hidden_act);
 
-// y = act(x W^T + b), x [T, in] -> y [T, out], in the compute type, accumulated in fp32. kInt8: x and y are f32, the
-// product is kernels/int8_weight's, act is in fp32; on CPU only.
+// y = act(x W^T + b), x [T, in] -> y [T, out], in the compute type, accumulated in fp32. kInt8: x and y are f32, all
+// of it is kernels/int8_weight's; on CPU only.
 // Otherwise, on CPU oneDNN runs it with the activation or residual fused into the product: one primitive is built per T
 // and cached for the process, so T must come from few buckets.
 // Thread-safety: const methods from any thread. Errors: LibTorch's exceptions; the program guards.
@@ -37,7 +36,7 @@ class Linear {
   at::Tensor ForwardMultiply(const at::Tensor& x, const at::Tensor& factor) const;
 
  private:
-  at::Tensor MultiplyInt8(const at::Tensor& x) const;
+  at::Tensor MultiplyInt8(const at::Tensor& x, const Int8Finish& finish) const;
 
   std::optional<Int8Weight> int8_;  // set: the rest is not
   bool packed_ = false;             // oneDNN's own layout, CPU only

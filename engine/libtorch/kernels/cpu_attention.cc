@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/libtorch/kernels/cpu_attention_isa.h"
+#include "engine/libtorch/kernels/processor.h"
 
 namespace tributary {
 namespace {
@@ -14,14 +15,8 @@ struct Kernel {
 
 // The widest this processor has; without functions where it has none.
 Kernel ChooseKernel() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return {avx512::AttentionScratchFloats, avx512::AttendSequence};
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {avx2::AttentionScratchFloats, avx2::AttendSequence};
-  }
+  if (ThisProcessor().avx512) return {avx512::AttentionScratchFloats, avx512::AttendSequence};
+  if (ThisProcessor().avx2) return {avx2::AttentionScratchFloats, avx2::AttendSequence};
   return {nullptr, nullptr};
 }
 
