@@ -45,7 +45,7 @@ class TimeCharts {
     if (!columns_.contains(column)) return;
     auto values = JsonNumbers(columns_.at(column), factor);
     values.resize(x_.size(), kNoValue);
-    chart.series.push_back({name, std::move(values)});
+    chart.series.push_back({.name = name, .values = std::move(values)});
   }
   // Every column PREFIX/LABEL.
   void AddAll(HtmlChart& chart, const std::string& prefix, const char* before, double factor = 1) const {
@@ -55,7 +55,7 @@ class TimeCharts {
     }
   }
   void AddLevel(HtmlChart& chart, const char* name, double level) const {
-    chart.series.push_back({name, std::vector<double>(x_.size(), level)});
+    chart.series.push_back({.name = name, .values = std::vector<double>(x_.size(), level), .faint = true});
   }
 
  private:
@@ -103,7 +103,9 @@ std::string ServerChartsHtml(const json& timeline) {
   lanes.hide_zeros = true;
   lanes.y_max = 100;
   charts.AddAll(lanes, "lane_busy_ratio/", "busy: ", 100);
+  const size_t busy = lanes.series.size();
   charts.AddAll(lanes, "lane_idle_ratio/", "idle: ", 100);
+  for (size_t i = busy; i < lanes.series.size(); ++i) lanes.series[i].faint = true;
   HtmlChart depth =
       charts.Chart("Queue depth", "items waiting",
                    "Prepared items that wait for a batch, and items that wait to be prepared; read once a second.");

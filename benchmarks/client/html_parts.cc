@@ -98,7 +98,8 @@ std::string HtmlChart::Html() const {
     }
     shown.push_back(&series[i]);
     // The colour goes with the place, not with what is left: a series looks alike in all runs.
-    drawn.push_back({{"name", series[i].name}, {"values", series[i].values}, {"colour", i % kColours}});
+    drawn.push_back(
+        {{"name", series[i].name}, {"values", series[i].values}, {"colour", i % kColours}, {"faint", series[i].faint}});
   }
   nlohmann::json chart = {{"x", x_label}, {"y", y_label}, {"x_values", x}, {"series", drawn}, {"stacked", stacked}};
   if (!x.empty()) chart["x_min"] = x.front();

@@ -26,7 +26,8 @@ std::string FactsHtml(const std::string& caption, const std::vector<std::pair<st
 struct HtmlChart {
   struct Series {
     std::string name;
-    std::vector<double> values;  // one for each x; NaN: a gap
+    std::vector<double> values = {};  // one for each x; NaN: a gap
+    bool faint = false;               // what the others are seen against
   };
   std::string title;
   std::string note;     // beneath the title; may be empty

@@ -129,21 +129,27 @@ double MeanBusy(const json& server) {
   return bins == 0 ? kNoValue : sum / static_cast<double>(bins);
 }
 
+struct Tile {
+  const char* name;
+  double value;
+  const char* unit;
+};
+
 std::string TilesHtml(const json& run) {
   const json values = run.value("values", json::object());
   const double busy = MeanBusy(run.value("server_timeline", json()));
   std::string out = "<dl class=tiles>\n";
-  for (const auto& [name, text] : std::vector<std::pair<std::string, std::string>>{
-           {"latency p50", With(JsonNumber(values, "p50_ms"), "ms")},
-           {"latency p95", With(JsonNumber(values, "p95_ms"), "ms")},
-           {"latency p99", With(JsonNumber(values, "p99_ms"), "ms")},
-           {"answered", With(JsonNumber(values, "inputs_per_second"), "inputs/s")},
-           {"goodput, within the SLO", With(JsonNumber(values, "goodput"), "inputs/s")},
-           {"calls within the SLO", With(100 * JsonNumber(values, "goodput_ratio"), "%")},
-           {"inputs with errors", With(100 * JsonNumber(values, "error_ratio"), "%")},
-           {"tokens", With(JsonNumber(values, "tokens_per_second"), "a second")},
-           {"lanes busy, mean", With(100 * busy, "%")}}) {
-    absl::StrAppend(&out, "<div><dt>", EscapeHtml(name), "</dt><dd>", EscapeHtml(text), "</dd></div>\n");
+  for (const Tile& tile : std::vector<Tile>{{"latency p50", JsonNumber(values, "p50_ms"), "ms"},
+                                            {"latency p95", JsonNumber(values, "p95_ms"), "ms"},
+                                            {"latency p99", JsonNumber(values, "p99_ms"), "ms"},
+                                            {"answered", JsonNumber(values, "inputs_per_second"), "inputs/s"},
+                                            {"goodput, within the SLO", JsonNumber(values, "goodput"), "inputs/s"},
+                                            {"calls within the SLO", 100 * JsonNumber(values, "goodput_ratio"), "%"},
+                                            {"inputs with errors", 100 * JsonNumber(values, "error_ratio"), "%"},
+                                            {"tokens", JsonNumber(values, "tokens_per_second"), "tokens/s"},
+                                            {"lanes busy, mean", 100 * busy, "%"}}) {
+    absl::StrAppend(&out, "<div><dt>", tile.name, "</dt><dd>", Readable(tile.value), "<small> ",
+                    std::isnan(tile.value) ? "" : tile.unit, "</small></dd></div>\n");
   }
   return out + "</dl>\n";
 }
@@ -201,13 +207,13 @@ std::string ComparisonHtml(std::vector<Run> runs) {
                     .x_label = "calls a second, offered",
                     .y_label = "milliseconds",
                     .x = {},
-                    .series = {{"p50", {}}, {"p95", {}}, {"p99", {}}}};
+                    .series = {{.name = "p50"}, {.name = "p95"}, {.name = "p99"}}};
   HtmlChart goodput{.title = "Goodput by rate",
                     .note = "",
                     .x_label = "calls a second, offered",
                     .y_label = "inputs a second",
                     .x = {},
-                    .series = {{"answered without error", {}}, {"goodput", {}}}};
+                    .series = {{.name = "answered without error"}, {.name = "goodput"}}};
   for (const Run& run : runs) {
     const json values = run.json_of_run.value("values", json::object());
     for (HtmlChart* chart : {&latency, &goodput}) chart->x.push_back(rate(run));
