@@ -96,6 +96,7 @@ std::string ServerChartsHtml(const json& timeline) {
   charts.AddAll(sizes, "batch_items/", "");
   HtmlChart padding = charts.Chart("Padding", "% of the units computed",
                                    "Tokens, pixels or pairs the arithmetic ran over without being asked for.");
+  padding.hide_zeros = true;
   charts.AddAll(padding, "padding_ratio/", "", 100);
   HtmlChart lanes = charts.Chart("What the lanes did", "% of the time of all lanes",
                                  "Busy with batches of a modality, or idle, by what they waited for.");

@@ -119,8 +119,8 @@ std::string HtmlChart::Html() const {
                   EscapeHtml(absl::StrCat("Chart of ", title, "; its figures are in the table below")),
                   "\" data-chart=\"", EscapeHtml(Dump(chart)), "\"></canvas></div>");
   if (!hidden.empty()) {
-    absl::StrAppend(&out, "<p class=faint>Not shown, as 0 throughout: ", EscapeHtml(absl::StrJoin(hidden, ", ")),
-                    ".</p>");
+    absl::StrAppend(&out, "<p class=faint>Not shown, as 0 or not measured throughout: ",
+                    EscapeHtml(absl::StrJoin(hidden, ", ")), ".</p>");
   }
   absl::StrAppend(&out, "<details><summary>Figures as a table</summary>", table.Html(), "</details></figure>\n");
   return out;

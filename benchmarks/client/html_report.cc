@@ -27,7 +27,7 @@ std::string With(double value, const char* unit) {
 
 // Any value of JSON as people write it.
 std::string Text(const json& value) {
-  if (value.is_string()) return value.get<std::string>().empty() ? "(none)" : value.get<std::string>();
+  if (value.is_string()) return value.get<std::string>().empty() ? "(not given)" : value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number()) return Readable(value.get<double>());
   if (value.is_null()) return "–";
@@ -35,7 +35,7 @@ std::string Text(const json& value) {
   for (const auto& [key, part] : value.items()) {
     parts.push_back(value.is_object() ? absl::StrCat(key, " ", Text(part)) : Text(part));
   }
-  return parts.empty() ? "(none)" : absl::StrJoin(parts, ", ");
+  return parts.empty() ? "(not given)" : absl::StrJoin(parts, ", ");
 }
 
 // ---- What was run, where.

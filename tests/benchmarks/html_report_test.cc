@@ -189,8 +189,8 @@ TEST_CASE("The server's charts leave out what is 0 throughout, and say so") {
                                            {"samples", 3},
                                            {"failed_samples", 0}};
   const std::string content = Content({document});
-  CHECK_THAT(content, ContainsSubstring("Not shown, as 0 throughout: idle: staging."));
-  CHECK_THAT(content, ContainsSubstring("Not shown, as 0 throughout: image."));
+  CHECK_THAT(content, ContainsSubstring("Not shown, as 0 or not measured throughout: idle: staging."));
+  CHECK_THAT(content, ContainsSubstring("Not shown, as 0 or not measured throughout: image."));
   CHECK_THAT(content, ContainsSubstring("idle: no work"));
   CHECK_THAT(content, ContainsSubstring("lanes busy, mean</dt><dd>60"));
   CHECK_THAT(content, ContainsSubstring("GPU 0"));
