@@ -45,6 +45,7 @@ RunSummary LoadRunner::Run(const std::function<void(const Progress&)>& progress)
   std::lock_guard lock(mutex_);
   summary_.elapsed_seconds = std::max(summary_.window_seconds, Seconds(last_answer_ - window_start_));
   summary_.not_held = summary_.WhyNotHeld();
+  summary_.load = LoadTimeline(std::move(timeline_), summary_.elapsed_seconds);
   return summary_;
 }
 
@@ -61,11 +62,7 @@ void LoadRunner::SendOpenLoop() {
       std::lock_guard lock(mutex_);
       if (!sending_) return;
       room = in_flight_ < options_.max_in_flight;
-      if (Measured(intended)) {
-        ++summary_.scheduled_calls;
-        summary_.send_lag.Add(lag);
-        if (!room) ++summary_.missed_calls;
-      }
+      Schedule(intended, lag, room);
       if (room) summary_.max_in_flight = std::max<uint64_t>(summary_.max_in_flight, ++in_flight_);
     }
     if (room) SendOne(random, intended);
@@ -92,14 +89,22 @@ void LoadRunner::SendClosedLoop() {
     if (free_slots_ == 0) continue;
     --free_slots_;
     summary_.max_in_flight = std::max<uint64_t>(summary_.max_in_flight, ++in_flight_);
-    if (Measured(now)) {
-      ++summary_.scheduled_calls;
-      summary_.send_lag.Add(0ns);  // a closed loop means to send when it can
-    }
+    Schedule(now, 0ns, true);  // a closed loop means to send when it can
     lock.unlock();
     SendOne(random, now);
     lock.lock();
   }
+}
+
+void LoadRunner::Schedule(Clock::time_point intended, Nanos lag, bool room) {
+  if (!Measured(intended)) return;
+  ++summary_.scheduled_calls;
+  summary_.send_lag.Add(lag);
+  LoadBin& bin = timeline_.At(InWindow(intended));
+  ++bin.scheduled;
+  if (room) return;
+  ++summary_.missed_calls;
+  ++bin.missed;
 }
 
 void LoadRunner::SendOne(Random& random, Clock::time_point intended) {
@@ -115,6 +120,7 @@ void LoadRunner::OnAnswer(Kind kind, Clock::time_point intended, const Outcome& 
   ++free_slots_;
   if (Measured(intended)) {
     summary_.kinds[static_cast<size_t>(kind)].Add(outcome, now - intended, options_.slo);
+    timeline_.At(InWindow(now)).answered.Add(outcome, now - intended, options_.slo);
     last_answer_ = std::max(last_answer_, now);
   }
   failed_in_a_row_ = outcome.ok_inputs > 0 ? 0 : failed_in_a_row_ + 1;

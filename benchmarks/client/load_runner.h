@@ -9,6 +9,7 @@
 
 #include "benchmarks/client/load_spec.h"
 #include "benchmarks/client/run_summary.h"
+#include "benchmarks/client/timeline.h"
 #include "benchmarks/client/transport.h"
 
 namespace tributary::bench {
@@ -57,6 +58,8 @@ class LoadRunner {
   void SendOne(Random& random, Clock::time_point intended);
   void OnAnswer(Kind kind, Clock::time_point intended, const Outcome& outcome);
   bool Measured(Clock::time_point intended) const { return intended >= window_start_; }
+  void Schedule(Clock::time_point intended, Nanos lag, bool room);  // under mutex_
+  double InWindow(Clock::time_point time) const { return std::chrono::duration<double>(time - window_start_).count(); }
   Progress Current() const;                // under mutex_
   void StopSending(std::string not_held);  // under mutex_
 
@@ -70,6 +73,7 @@ class LoadRunner {
   std::condition_variable over_;       // nothing is sent any more, or nothing is open any more
   std::condition_variable slot_free_;  // closed loop: a call may be sent, or none any more
   RunSummary summary_;
+  BoundedSeries<LoadBin> timeline_;
   size_t in_flight_ = 0;
   size_t free_slots_ = 0;  // closed loop: calls that may be sent now
   uint64_t failed_in_a_row_ = 0;

@@ -20,17 +20,19 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "benchmarks/client/html_report.h"
 #include "benchmarks/client/load_runner.h"
 #include "benchmarks/client/rate_search.h"
 #include "benchmarks/client/report.h"
 #include "benchmarks/client/requests.h"
 #include "benchmarks/client/server_metrics.h"
+#include "benchmarks/client/server_sampler.h"
 #include "benchmarks/client/transport.h"
 #include "google/protobuf/util/json_util.h"
 #include "tributary/v1/embedding_service.grpc.pb.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:50051", "server, HOST:PORT");
-ABSL_FLAG(std::string, metrics_url, "", "the server's metrics, HOST:PORT: kept in the JSON, before and after the run");
+ABSL_FLAG(std::string, metrics_url, "", "the server's metrics, HOST:PORT: read before, during and after the run");
 ABSL_FLAG(std::string, model, "", "model; empty: the server's default");
 ABSL_FLAG(std::string, mix, "text=1", "shares of calls: text=0.6,image=0.3,pair=0.1");
 ABSL_FLAG(std::string, words, "lognormal:40,0.9", "words a text: fixed:N, lognormal:MEDIAN,SIGMA, mixed:N@SHARE,...");
@@ -57,6 +59,9 @@ ABSL_FLAG(bool, search, false, "find the highest rate with 99 % of the calls wit
 ABSL_FLAG(std::vector<std::string>, fail_if, {}, "exit 1 when one of these holds: p99_ms>50,goodput_ratio<0.99");
 ABSL_FLAG(uint64_t, seed, 1, "same seed, same texts, images and send times");
 ABSL_FLAG(std::string, json, "", "file the results go to");
+ABSL_FLAG(std::string, report, "", "HTML file that shows the results, with charts over time");
+ABSL_FLAG(std::vector<std::string>, from, {},
+          "make no load: --report shows these JSON files of runs made before, in one page");
 ABSL_FLAG(std::string, commit, TRIBUTARY_COMMIT, "commit of the server measured, for the JSON");
 
 namespace tributary::bench {
@@ -187,10 +192,15 @@ RunSummary RunOnce(const Setup& setup, double rate) {
   // On a terminal one live line, in a log nothing until the table.
   const bool live = isatty(STDERR_FILENO) != 0;
   LoadRunner runner(transport.get(), options);
-  const RunSummary summary = runner.Run([live](const Progress& progress) {
+  std::optional<ServerSampler> sampler;
+  if (const std::string url = absl::GetFlag(FLAGS_metrics_url); !url.empty()) {
+    sampler.emplace(url, ServerSampler::Clock::now() + options.warmup);
+  }
+  RunSummary summary = runner.Run([live](const Progress& progress) {
     if (live) std::cerr << "\r\x1b[K" << ProgressLine(progress) << std::flush;
   });
   if (live) std::cerr << "\r\x1b[K";
+  if (sampler) summary.server = sampler->Stop();
   return summary;
 }
 
@@ -199,7 +209,12 @@ std::optional<RunSummary> Search(const Setup& setup, std::vector<Probe>& probes)
   std::optional<RunSummary> best;
   const auto passes = [&](double rate) {
     const RunSummary summary = RunOnce(setup, rate);
-    Probe probe{.rate = rate, .passed = true, .why_not = summary.not_held, .values = summary.Values()};
+    Probe probe{.rate = rate,
+                .passed = true,
+                .why_not = summary.not_held,
+                .values = summary.Values(),
+                .load = summary.load,
+                .server = summary.server};
     if (probe.why_not.empty() && !(probe.values.at("goodput_ratio") >= kSearchGoodRatio)) {
       probe.why_not = absl::StrCat("goodput_ratio ", probe.values.at("goodput_ratio"), " < ", kSearchGoodRatio);
     }
@@ -220,6 +235,52 @@ nlohmann::json MetricsJson(const std::string& target) {
   if (metrics.ok()) return *metrics;
   std::cerr << metrics.status().message() << "\n";
   return {{"error", std::string(metrics.status().message())}};
+}
+
+// Of the server, what its metrics tell.
+nlohmann::json VersionsJson(const nlohmann::json& metrics) {
+  nlohmann::json versions = {{"client", TRIBUTARY_VERSION}, {"client_grpc", grpc::Version()}};
+  if (!metrics.is_object()) return versions;
+  for (const auto& [sample, value] : metrics.items()) {
+    if (!absl::StartsWith(sample, "tributary_build_info{")) continue;
+    versions["server"] = LabelValue(sample, "version");
+    versions["server_libtorch"] = LabelValue(sample, "libtorch");
+  }
+  return versions;
+}
+
+// False, and said why, when it could not be written.
+bool WriteFile(const std::string& path, const std::string& content) {
+  std::ofstream file(path, std::ios::binary);
+  file << content;
+  if (file.flush()) return true;
+  std::cerr << "tributary-bench: cannot write " << path << "\n";
+  return false;
+}
+
+bool WriteReport(const std::vector<nlohmann::json>& documents) {
+  const auto page = HtmlReport(documents);
+  if (page.ok()) return WriteFile(absl::GetFlag(FLAGS_report), *page);
+  std::cerr << "tributary-bench: " << page.status().message() << "\n";
+  return false;
+}
+
+// --from: a report of runs made before.
+int ReportFromFiles(const std::vector<std::string>& paths) {
+  if (absl::GetFlag(FLAGS_report).empty()) {
+    std::cerr << "tributary-bench: --from needs --report\n";
+    return kExitUsage;
+  }
+  std::vector<nlohmann::json> documents;
+  for (const std::string& path : paths) {
+    std::ifstream file(path);
+    documents.push_back(nlohmann::json::parse(file, nullptr, false));
+    if (!documents.back().is_object()) {
+      std::cerr << "tributary-bench: no JSON object in " << path << "\n";
+      return kExitUsage;
+    }
+  }
+  return WriteReport(documents) ? 0 : kExitUsage;
 }
 
 nlohmann::json ModelsJson(const std::shared_ptr<grpc::Channel>& channel) {
@@ -259,6 +320,7 @@ nlohmann::json ConfigJson() {
 }
 
 int Main() {
+  if (const auto paths = absl::GetFlag(FLAGS_from); !paths.empty()) return ReportFromFiles(paths);
   const auto setup = SetupFromFlags();
   if (!setup.ok()) {
     std::cerr << "tributary-bench: " << setup.status().message() << "\n";
@@ -273,6 +335,7 @@ int Main() {
                            {"models", ModelsJson(setup->channel)}};
   const std::string metrics_url = absl::GetFlag(FLAGS_metrics_url);
   report["server_metrics"]["before"] = MetricsJson(metrics_url);
+  report["versions"] = VersionsJson(report["server_metrics"]["before"]);
   std::optional<RunSummary> summary;
   std::vector<Probe> probes;
   if (absl::GetFlag(FLAGS_search)) {
@@ -306,13 +369,11 @@ int Main() {
   }
   report["exit_code"] = code;
   if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty()) {
-    std::ofstream file(path);
-    file << report.dump(1) << "\n";
-    if (!file.flush()) {
-      std::cerr << "tributary-bench: cannot write " << path << "\n";
+    // A flag may hold bytes that are no UTF-8: that is no reason to lose a run.
+    if (!WriteFile(path, report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"))
       return kExitUsage;
-    }
   }
+  if (!absl::GetFlag(FLAGS_report).empty() && !WriteReport({report})) return kExitUsage;
   return code;
 }
 

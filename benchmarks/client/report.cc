@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
@@ -44,6 +45,24 @@ nlohmann::json KindJson(const KindCounts& counts) {
           {"p99_ms", counts.latency.PercentileMillis(0.99)},
           {"p999_ms", counts.latency.PercentileMillis(0.999)},
           {"max_ms", counts.latency.MaxMillis()}};
+}
+
+// Three decimals are enough for a chart, and a third of the bytes. NaN becomes null.
+nlohmann::json Rounded(const std::vector<double>& values) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const double value : values) list.push_back(std::round(value * 1000) / 1000);
+  return list;
+}
+
+nlohmann::json TimelineJson(const Timeline& timeline) {
+  if (timeline.start_seconds.empty() && timeline.samples + timeline.failed_samples == 0) return nullptr;
+  nlohmann::json columns = nlohmann::json::object();
+  for (const auto& [name, values] : timeline.columns) columns[name] = Rounded(values);
+  return {{"width_seconds", timeline.width_seconds},
+          {"start_seconds", timeline.start_seconds},
+          {"columns", columns},
+          {"samples", timeline.samples},
+          {"failed_samples", timeline.failed_samples}};
 }
 
 }  // namespace
@@ -91,14 +110,19 @@ nlohmann::json ToJson(const RunSummary& summary) {
           {"elapsed_seconds", summary.elapsed_seconds}, {"scheduled_calls", summary.scheduled_calls},
           {"missed_calls", summary.missed_calls},       {"given_up_calls", summary.given_up_calls},
           {"max_in_flight", summary.max_in_flight},     {"values", summary.Values()},
-          {"errors", summary.Total().errors},           {"kinds", kinds}};
+          {"errors", summary.Total().errors},           {"kinds", kinds},
+          {"timeline", TimelineJson(summary.load)},     {"server_timeline", TimelineJson(summary.server)}};
 }
 
 nlohmann::json ToJson(const std::vector<Probe>& probes) {
   nlohmann::json list = nlohmann::json::array();
   for (const Probe& probe : probes) {
-    list.push_back(
-        {{"rate", probe.rate}, {"passed", probe.passed}, {"why_not", probe.why_not}, {"values", probe.values}});
+    list.push_back({{"rate", probe.rate},
+                    {"passed", probe.passed},
+                    {"why_not", probe.why_not},
+                    {"values", probe.values},
+                    {"timeline", TimelineJson(probe.load)},
+                    {"server_timeline", TimelineJson(probe.server)}});
   }
   return list;
 }

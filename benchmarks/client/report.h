@@ -17,6 +17,8 @@ struct Probe {
   bool passed = false;
   std::string why_not;
   std::map<std::string, double> values;
+  Timeline load;
+  Timeline server;
 };
 
 std::string ProgressLine(const Progress& progress);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "benchmarks/client/latency_histogram.h"
 #include "benchmarks/client/load_spec.h"
@@ -29,6 +30,15 @@ struct KindCounts {
   uint64_t error_inputs() const;
 };
 
+// Figures over time: each column has a value for each bin; NaN: nothing to measure it by (timeline.h).
+struct Timeline {
+  double width_seconds = 0;           // of a bin
+  std::vector<double> start_seconds;  // of the bins, from the start of the measured window
+  std::map<std::string, std::vector<double>> columns;
+  uint64_t samples = 0;         // of the server's metrics
+  uint64_t failed_samples = 0;  // that could not be read
+};
+
 struct RunSummary {
   std::array<KindCounts, kKindCount> kinds;
   LatencyHistogram send_lag;     // how late calls were sent after their intended time (in latency, too)
@@ -40,6 +50,8 @@ struct RunSummary {
   uint64_t given_up_calls = 0;   // still open when the run was over, cancelled
   uint64_t max_in_flight = 0;    // most calls open at once
   std::string not_held;          // why the run ended before its time, or what WhyNotHeld() said at its end
+  Timeline load;                 // of the calls
+  Timeline server;               // of the server's metrics; empty without them
 
   KindCounts Total() const;
   // p50_ms p90_ms p95_ms p99_ms p999_ms max_ms mean_ms: latency (KindCounts). calls_per_second,

@@ -64,6 +64,34 @@ std::map<std::string, double> ParseMetrics(const std::string& page) {
   return samples;
 }
 
+std::string LabelValue(const std::string& sample, const std::string& label) {
+  std::string name;
+  std::string value;
+  bool quoted = false;
+  for (size_t at = sample.find('{'); ++at < sample.size();) {  // npos + 1 is 0: without '{' there is nothing quoted
+    const char c = sample[at];
+    if (!quoted) {
+      if (c == '"') {
+        quoted = true;
+      } else if (c == ',') {
+        name.clear();
+      } else if (c != '=') {
+        name += c;
+      }
+    } else if (c == '\\' && at + 1 < sample.size()) {
+      const char escaped = sample[++at];
+      value += escaped == 'n' ? '\n' : escaped;
+    } else if (c == '"') {
+      if (name == label) return value;
+      quoted = false;
+      value.clear();
+    } else {
+      value += c;
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<std::map<std::string, double>> ReadServerMetrics(const std::string& target) {
   std::string address = target;
   if (address.rfind("http://", 0) == 0) address.erase(0, 7);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -353,6 +354,56 @@ TEST_CASE("The program keeps the server's metrics from before and after the run"
     INFO(when);
     CHECK(ReadJson(path)["server_metrics"][when]["tributary_admission_items_capacity"] == 4711);
   }
+}
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE(
+    "The program writes an HTML report of a run, with the server's metrics in its course, and of runs made before") {
+  FakeEngine engine;
+  EngineSnapshot snapshot;
+  snapshot.prepare_depth_items = 42;
+  engine.SetSnapshot(snapshot);
+  TestServer server(&engine);
+  const auto metrics = MetricsServer::Create("127.0.0.1:0", {std::make_shared<EngineMetrics>(&engine)});
+  REQUIRE(metrics.ok());
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/result.json";
+  const std::string page = folder.path() + "/report.html";
+  const std::string flags =
+      "--rate=50 --slo=10000 --metrics-url=127.0.0.1:" + std::to_string((*metrics)->port()) + " --report=" + page;
+
+  CHECK(RunProgram(server, flags + " --duration=1.3 --json=" + path) == 0);
+  const auto result = ReadJson(path)["result"];
+  CHECK(result["timeline"]["start_seconds"].size() == 1);  // 0.3 s are no bin of their own
+  CHECK(result["server_timeline"]["failed_samples"] == 0);
+  CHECK(result["server_timeline"]["columns"]["queue_depth_items/preparation"][0] == 42);
+  CHECK_THAT(ReadText(page), ContainsSubstring("Queue depth"));
+  CHECK_THAT(ReadText(page), ContainsSubstring("The load was held."));
+
+  CHECK(RunProgram(server, "--report=" + page + " --from=" + path + "," + path) == 0);
+  CHECK_THAT(ReadText(page), ContainsSubstring("All runs"));
+  CHECK(RunProgram(server, "--from=" + path) == 2);
+  CHECK(RunProgram(server, "--report=" + page + " --from=" + page) == 2);
+  CHECK(RunProgram(server, "--report=/nowhere/report.html") == 2);
+}
+
+TEST_CASE("The timeline counts the calls of the window, each once") {
+  FakeEngine engine;
+  TestServer server(&engine);
+  const auto requests = MakeRequests("text=1", "word");
+  const auto transport = MakeUnaryTransport(server.Connect(), requests, 20s);
+  RunOptions options = Options();
+  options.concurrency = 2;
+  options.warmup = 200ms;
+  const RunSummary summary = LoadRunner(transport.get(), options).Run(Quiet);
+  REQUIRE(summary.load.start_seconds.size() == 1);
+  const double calls = summary.load.columns.at("answered_calls")[0] * summary.elapsed_seconds;
+  CHECK(calls == Approx(static_cast<double>(summary.Total().calls)));
+  CHECK(summary.load.columns.at("scheduled_calls")[0] * summary.elapsed_seconds == Approx(calls));
 }
 
 TEST_CASE("The search of the program finds the highest rate it measured as held") {
