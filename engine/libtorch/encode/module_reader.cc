@@ -57,8 +57,8 @@ LinearWeights ModuleReader::ReadKernel(const std::string& name, const std::vecto
   if (!status_.ok()) return {};
   const auto count = static_cast<uint64_t>(weights.weight.numel());
   const auto outputs = static_cast<uint64_t>(shape.front());
-  // int8: a byte a weight; a scale and the sum of the integers an output.
-  parameter_bytes_ += type_ == ComputeType::kInt8 ? count + (bias ? 3 : 2) * outputs * sizeof(float)
+  // int8: a byte a weight, a scale an output.
+  parameter_bytes_ += type_ == ComputeType::kInt8 ? count + (bias ? 2 * outputs : outputs) * sizeof(float)
                                                   : (count + (bias ? outputs : 0)) * c10::elementSize(TorchType(type_));
   return weights;
 }
