@@ -1,8 +1,6 @@
 #include "engine/libtorch/device/torch_device.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/cpu/Utils.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
@@ -13,20 +11,6 @@
 #include "engine/libtorch/device/torch_thread.h"
 
 namespace tributary {
-namespace {
-
-bool CpuHasAmxBf16() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  const auto found = capabilities.find("amx_bf16");
-  return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-}
-
-// Whether oneDNN has bf16 products for this processor at all.
-bool CpuMultipliesBf16() {
-  return c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_is_mkldnn_bf16_supported", "").typed<bool()>().call();
-}
-
-}  // namespace
 
 void InitTorchThread() { at::set_num_threads(1); }
 
@@ -42,32 +26,6 @@ std::string_view ComputeTypeName(ComputeType type) {
       return "int8";
   }
   return "?";
-}
-
-absl::StatusOr<ComputeType> ResolveComputeType(std::string_view dtype, const ProgramDevice& device) {
-  const bool cuda = device.kind == DeviceKind::kCuda;
-  if (dtype == "auto") {
-    if (cuda) return ComputeType::kFp16;
-    return GuardTorch(
-        []() -> absl::StatusOr<ComputeType> { return CpuHasAmxBf16() ? ComputeType::kBf16 : ComputeType::kFp32; });
-  }
-  if (dtype == "fp32") return ComputeType::kFp32;
-  if (dtype == "bf16") {
-    auto supported = GuardTorch([&]() -> absl::StatusOr<bool> { return cuda || CpuMultipliesBf16(); });
-    if (!supported.ok()) return supported.status();
-    if (*supported) return ComputeType::kBf16;
-    return absl::InvalidArgumentError("dtype bf16 needs a processor with AVX-512 or AMX; use auto or fp32");
-  }
-  if (dtype == "fp16" && cuda) return ComputeType::kFp16;
-  if (dtype == "fp16") {
-    return absl::InvalidArgumentError("dtype fp16 needs a CUDA device; on cpu: auto, fp32, bf16, int8");
-  }
-  if (dtype == "int8" && !cuda) return ComputeType::kInt8;
-  if (dtype == "int8") {
-    return absl::InvalidArgumentError("dtype int8 is for cpu only; on a CUDA device: auto, fp32, bf16, fp16");
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("dtype must be auto, fp32, bf16, fp16 or int8, is '", std::string(dtype), "'"));
 }
 
 c10::Device TorchDevice(const ProgramDevice& device) {

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/libtorch/device/torch_device.h"
+#include "engine/libtorch/encode/compute_type.h"
 #include "engine/libtorch/encode/conse_head.h"
 #include "engine/libtorch/encode/image_encoder.h"
 #include "engine/libtorch/encode/image_families.h"

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/libtorch/device/host_run.h"
 #include "engine/libtorch/device/torch_device.h"
+#include "engine/libtorch/encode/compute_type.h"
 #include "engine/libtorch/encode/text_encoder.h"
 #include "engine/libtorch/encode/text_families.h"
 #include "engine/libtorch/encode/text_head.h"

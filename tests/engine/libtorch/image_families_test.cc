@@ -8,6 +8,7 @@
 
 #include "engine/libtorch/device/torch_device.h"
 #include "engine/libtorch/device/torch_thread.h"
+#include "engine/libtorch/encode/compute_type.h"
 #include "engine/libtorch/encode/image_encoder.h"
 #include "engine/libtorch/weights/safetensors.h"
 #include "tests/engine/libtorch/image_family_goldens.h"
