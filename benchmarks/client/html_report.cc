@@ -272,7 +272,7 @@ std::string DocumentHtml(const json& document) {
   const json config = document.value("config", json::object());
   const double slo_ms = JsonNumber(config, "slo_ms");
   const bool metrics_asked = !document.value("server_metrics", json::object()).value("before", json()).is_null();
-  const json result = document.at("result");
+  const json& result = document.at("result");
   const bool search = document.contains("search");
   std::string out =
       absl::StrCat("<p class=faint>", EscapeHtml(Headline(document)), "</p>\n",

@@ -39,7 +39,7 @@
     data: series.values.map((value, at) => ({x: chart.x_values[at], y: value})),
     borderColor: colour('c' + series.colour),
     backgroundColor: colour('c' + series.colour) + (chart.stacked ? series.faint ? '40' : 'c0' : ''),
-    borderDash: chart.stacked ? [] : dashes[index % dashes.length],
+    borderDash: chart.stacked ? [] : dashes[series.colour % dashes.length],
     borderWidth: chart.stacked || series.faint ? 1 : 2,
     pointRadius: chart.x_values.length > 60 || (chart.stacked || series.faint) && chart.x_values.length > 1 ? 0 : 2.5,
     pointHitRadius: 6,
