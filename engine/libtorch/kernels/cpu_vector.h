@@ -27,8 +27,7 @@ inline Vector Exp(Vector x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  // Unsigned: of not-a-number any bits may come, and p stays it or becomes as bad.
+  // Unsigned, as sums of bits are. Not-a-number becomes 2^31, of which the shift leaves nothing: p stays what it is.
   const Unsigned bits = reinterpret_cast<Unsigned>(__builtin_convertvector(n, Integers)) << 23;
-  const Vector power = reinterpret_cast<Vector>(reinterpret_cast<Unsigned>(p) + bits);
-  return p == p ? power : p;
+  return reinterpret_cast<Vector>(reinterpret_cast<Unsigned>(p) + bits);
 }
