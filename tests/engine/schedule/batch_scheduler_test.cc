@@ -409,7 +409,7 @@ TEST_CASE("a sink that throws does not end the scheduler's thread") {
        {std::shared_ptr<ItemSink>(std::make_shared<ThrowingSink>()), std::shared_ptr<ItemSink>(promising)}) {
     auto item = std::make_unique<WorkItem>(sink);
     item->units = 1;
-    item->deadline = clock.Now();  // expired when the scheduler sees it
+    item->deadline = clock.Now() - std::chrono::seconds(1);  // before the moment of any turn that may see it
     REQUIRE(text.TryPush(std::move(item)));
     scheduler.NotifyQueued();
   }
